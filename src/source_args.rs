@@ -252,9 +252,10 @@ pub fn several(parts: &[PathBuf], of: impl Fn(&Path) -> Result<SharedSource, Err
 /// Names of all readable formats, for `--from`.
 fn kinds() -> PossibleValuesParser {
     let of_format = Kind::names().into_iter().map(PossibleValue::new);
-    let of_dialect =
-        |dialect: &lmdb::Dialect| PossibleValue::new(dialect.name).aliases(dialect.aliases).help(dialect.about);
-    PossibleValuesParser::new(of_format.chain(lmdb::DIALECTS.iter().map(of_dialect)))
+    let of_dialect = |(name, aliases, help): (&'static str, &'static [&'static str], &'static str)| {
+        PossibleValue::new(name).aliases(aliases).help(help)
+    };
+    PossibleValuesParser::new(of_format.chain(Kind::dialects().map(of_dialect)))
 }
 
 /// How records of shards are read.
@@ -304,7 +305,7 @@ impl Records {
             label: self.label_feature.clone(),
             label_number: self.label_index,
             entries: Entries {
-                dialect: self.from.clone().filter(|name| lmdb::dialect(name).is_some()),
+                dialect: self.from.clone().filter(|name| Kind::is_dialect(name)),
                 label_from: self.label_from.clone(),
                 key_pattern: self.key_pattern.clone(),
                 header_bytes: self.skip_header,

@@ -10,6 +10,7 @@ import struct
 import sys
 import warnings
 import zipfile
+import zlib
 from pathlib import Path
 
 
@@ -45,6 +46,41 @@ def info(name, method=zipfile.ZIP_STORED):
     return made
 
 
+class CodePage(zipfile.ZipInfo):
+    """A member whose name is in a code page, with its name in UTF-8 beside it, as Info-ZIP and 7-Zip write it."""
+
+    def _encodeFilenameFlags(self):
+        return self.filename.encode("cp850"), self.flag_bits
+
+
+def code_page(out, files):
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, content in files:
+            made = CodePage(name)
+            if not name.isascii():
+                made.extra = unicode_name(name.encode("cp850"), name)
+            archive.writestr(made, content)
+
+
+def unicode_name(stored, name):
+    field = struct.pack("<BI", 1, zlib.crc32(stored)) + name.encode()
+    return struct.pack("<HH", 0x7075, len(field)) + field
+
+
+PROGRAM = b"#!/bin/sh\nexit 0 # a program that unpacks the archive behind it\n" * 50
+
+
+def behind(out, files):
+    """Archives that unpack themselves: offsets from the end of the program, and from the start of the file."""
+    for name in ("deflated", "zip64"):
+        (out / f"behind-{name}.zip").write_bytes(PROGRAM + (out / f"{name}.zip").read_bytes())
+    fixed = out / "behind-fixed.zip"
+    fixed.write_bytes(PROGRAM)
+    with zipfile.ZipFile(fixed, "a") as archive:
+        for name, content in files:
+            archive.writestr(info(name), content)
+
+
 def good(out, files):
     write(out / "stored.zip", files)
     with zipfile.ZipFile(out / "deflated.zip", "w") as archive:
@@ -66,6 +102,8 @@ def good(out, files):
     zipfile.ZIP64_LIMIT, zipfile.ZIP_FILECOUNT_LIMIT = 100, 2
     write(out / "zip64.zip", files, zipfile.ZIP_DEFLATED, zip64=True)
     zipfile.ZIP64_LIMIT, zipfile.ZIP_FILECOUNT_LIMIT = limits
+    code_page(out / "code-page.zip", files)
+    behind(out, files)
 
 
 def flipped(stored, at):
@@ -92,6 +130,12 @@ def bad(out, files):
             warnings.simplefilter("ignore")
             write(out / f"{kind}.zip", [*files, (other, content)])
     write(out / "empty-part.zip", [*files, (name.replace("/", "//"), content)])
+    with zipfile.ZipFile(out / "code-page.zip", "w") as archive:
+        for other, data in (file for file in files if file[0].isascii()):
+            made = CodePage(other if other != name else f"é{other}")
+            # A field for another name.
+            made.extra = unicode_name(b"other", "other.jpg") if other == name else b""
+            archive.writestr(made, data)
     write(out / "nested.zip", [*files, (str(Path(name).parent / "inner.zip"), stored)])
 
 

@@ -73,6 +73,7 @@ fn damaged_files_are_refused_and_named() {
         fs::write(&path, content).unwrap();
         convert(&bench.at("files"), &bench.at(name)).code(1).says("train.array_record-00001-of-00002");
     }
+    fs::write(&path, &whole).unwrap();
     written(&bench, "transposed", "group_size:4,transpose:true");
     convert(&bench.at("transposed"), &bench.at("no")).code(1).says("a transposed chunk, which is not read");
 }
@@ -87,4 +88,28 @@ fn a_file_without_records_is_a_shard_without_samples() {
     let ran = Command::new(python).args(["-c", write]).arg(&path).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     convert(&bench.at("files"), &bench.dst()).code(0).says("packed  20 of 20").says("shard without samples");
+}
+
+#[test]
+fn chunks_behind_damage_are_packed_and_the_lost_records_are_counted() {
+    let bench = tfrecord();
+    written(&bench, "files", "group_size:2");
+    let expected = images(&bench.at("tfrecord"));
+    let path = bench.at("files").join("train.array_record-00001-of-00002");
+    let whole = fs::read(&path).unwrap();
+    let flipped = |at: usize| [&whole[..at], &[whole[at] ^ 4], &whole[at + 1..]].concat();
+    // In the data and in the header of the first chunk of records, which is behind the signature.
+    for (name, at, least) in [("data", 9000, 2), ("header", 64 + 12, 2)] {
+        fs::write(&path, flipped(at)).unwrap();
+        let dst = bench.at(name);
+        convert(&bench.at("files"), &dst).code(1).says("differs from its hash");
+        run(&["verify", path.to_str().unwrap()]).code(1).says("differs from its hash");
+        let (from, to) = (bench.at("files"), dst.to_str().unwrap().to_owned());
+        run(&["convert", from.to_str().unwrap(), &to, "--on-bad", "skip"]).code(0);
+        let found = images(&dst);
+        let lost = expected.len() - found.len();
+        assert!(lost >= least && lost < 20 && found.iter().all(|image| expected.contains(image)), "{name}: {lost}");
+        let ledger = fs::read_to_string(dst.join("ledger.jsonl")).unwrap();
+        assert!(ledger.contains(&format!("differs from its hash: {lost} records lost")), "{name}: {ledger}");
+    }
 }

@@ -13,7 +13,7 @@ use shardpack_testing::{
 };
 
 /// Names of the archives of a whole tree that `write_zips.py` writes, with the folder of the tree in them.
-const GOOD: [(&str, &str); 7] = [
+const GOOD: [(&str, &str); 11] = [
     ("stored", ""),
     ("deflated", ""),
     ("folders", "/"),
@@ -21,6 +21,10 @@ const GOOD: [(&str, &str); 7] = [
     ("below", "/photos/./2024//"),
     ("comment", ""),
     ("zip64", ""),
+    ("code-page", ""),
+    ("behind-deflated", ""),
+    ("behind-zip64", ""),
+    ("behind-fixed", ""),
 ];
 
 /// A tree with captions, deep folders, names that are not ASCII, and files that are ignored.
@@ -204,6 +208,7 @@ fn what_cannot_be_read_in_an_archive_is_a_bad_image_or_refused_by_name() {
         ("up", "member \"../x.jpg\": its name leads out of the file"),
         ("absolute", "member \"/x.jpg\": its name leads out of the file"),
         ("twice", " is there twice"),
+        ("code-page", "in a code page that the archive does not name"),
         ("cut", "a zip file without a directory at its end"),
     ] {
         pack(&bad(name), &bench.at(name), &["--on-bad", "skip"]).code(1).says(&format!("{name}.zip: ")).says(what);

@@ -19,10 +19,10 @@ use crate::{
     python, tools,
 };
 
-const TARGETS: [&str; 27] = [
+const TARGETS: [&str; 28] = [
     "tar", "tfrecord", "recordio", "mds", "parquet", "hdf5", "lmdb", "plain", "npy", "npz", "imaging", "crops", "list",
     "coco", "index", "manifest", "seekable", "plan", "receipt", "splits", "ledger", "classes", "cache", "http", "xml",
-    "profile", "boxes",
+    "profile", "boxes", "pickled",
 ];
 /// Short seeds, by target name.
 const TEXTS: [(&str, &[u8]); 9] = [
@@ -297,6 +297,11 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
             let long = [b"\x93NUMPY\x03\0\x3a\0\0\0", dict("(2,)").as_bytes(), &[7; 3]].concat();
             write(&corpus.join("image"), &image)?;
             write(&corpus.join("version-3"), &long)?;
+        }
+        "pickled" => {
+            for name in ["pair.pt", "map.pt", "views.pt", "map.pkl", "before-zip.pt"] {
+                copy(&root().join("fixtures/torch").join(name), &corpus.join(name))?;
+            }
         }
         "npz" => {
             for name in ["stored.npz", "deflated.npz"] {

@@ -4,10 +4,15 @@
 //! header of 24 bytes lies at each multiple of 64 KiB. The last two chunks are the footer and the postscript: they prove that the file is
 //! complete, and are no samples. Every hash is compared. Memory holds three chunks.
 //!
+//! A chunk that differs from its hash is lost, and reading continues with the next chunk: at the end in its header, or if the header is
+//! damaged, where a block header says. The footer has the number of records, so that all lost records are counted.
+//!
 //! Not read: transposed chunks, and Riegeli files without the footer of ArrayRecord.
 //!
 //! # Specification
 //! Riegeli, `doc/riegeli_records_file_format.md`; array_record 0.8, `cpp/layout.proto` and `cpp/array_record_writer.cc`.
+
+mod lost;
 
 use std::{
     collections::VecDeque,
@@ -32,6 +37,9 @@ const CHUNKS_OF_FOOTER: usize = 2;
 /// Bytes that brotli is given at a time.
 const BROTLI_BYTES: usize = 4 << 10;
 
+use lost::Lost;
+pub(crate) use lost::walk;
+
 /// Whether a file begins like one of Riegeli.
 pub(crate) fn is(first: &[u8]) -> bool {
     first.starts_with(&SIGNATURE)
@@ -50,6 +58,9 @@ pub(crate) struct Records<R> {
     framed: Vec<u8>,
     read: usize,
     has_ended: bool,
+    /// Where the chunk begins that a block header leads to, if that header was read before it.
+    resumed: Option<u64>,
+    lost: Lost,
 }
 
 /// A chunk of records.
@@ -60,8 +71,13 @@ struct Chunk {
 
 impl<R: Read> Records<R> {
     pub fn new(file: R) -> Self {
+        Self::with_lost(file, Lost::default())
+    }
+
+    /// The same, with the damaged chunks in `lost`.
+    fn with_lost(file: R, lost: Lost) -> Self {
         let (held, framed) = Default::default();
-        Self { file, at: 0, held, records: 0, framed, read: 0, has_ended: false }
+        Self { file, at: 0, held, records: 0, framed, read: 0, has_ended: false, resumed: None, lost }
     }
 
     /// Reads `length` bytes of a chunk, without block headers; `None` if the file ends before the first.
@@ -97,34 +113,62 @@ impl<R: Read> Records<R> {
     /// The next chunk of records; `None` at the end of the file.
     fn chunk(&mut self) -> Result<Option<Chunk>> {
         loop {
-            let begin = self.at;
+            let begin = self.resumed.take().unwrap_or(self.at);
             let Some(header) = self.bytes(CHUNK_HEADER_BYTES, "the header of a chunk")? else { return Ok(None) };
             let word = |at: usize| header[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
             if word(0) != hash(&header[8..]) {
-                return Err(Error::data("the header of a chunk differs from its hash").at_byte(begin));
+                self.lost.add(begin, "the header of a chunk differs from its hash".to_owned(), None);
+                match self.resume()? {
+                    true => continue,
+                    false => return Ok(None),
+                }
             }
             let (data_bytes, records, decoded_bytes) = (word(8), word(24) >> 8, word(32));
             let data = match data_bytes {
                 0 => Vec::new(),
                 _ => self.bytes(data_bytes, "a chunk")?.unwrap_or_default(),
             };
-            if word(16) != hash(&data) {
-                return Err(Error::data(format!("a chunk of {data_bytes} bytes differs from its hash")).at_byte(begin));
-            }
             let end = chunk_end(begin, data_bytes, records);
             // The last chunk may lack its padding.
             self.skip(end.saturating_sub(self.at))?;
+            if word(16) != hash(&data) {
+                let what = format!("a chunk of {data_bytes} bytes differs from its hash");
+                self.lost.add(begin, what, Some(records));
+                continue;
+            }
             match header[24] {
-                b'r' => {
-                    let records =
-                        simple(&data, records, decoded_bytes).map_err(|what| Error::data(what).at_byte(begin))?;
-                    return Ok(Some(Chunk { begin, records }));
-                }
+                b'r' => match simple(&data, records, decoded_bytes) {
+                    Ok(records) => return Ok(Some(Chunk { begin, records })),
+                    Err(what) => self.lost.add(begin, what, Some(records)),
+                },
                 // The signature, padding, and a description of the records.
                 b's' | b'p' | b'm' => {}
                 b't' => return Err(Error::data("a transposed chunk, which is not read").at_byte(begin)),
                 other => return Err(Error::data(format!("a chunk of unknown type {other}")).at_byte(begin)),
             }
+        }
+    }
+
+    /// Goes on to the next chunk that a block header leads to; returns whether there is one.
+    fn resume(&mut self) -> Result<bool> {
+        loop {
+            let block = self.at.next_multiple_of(BLOCK_BYTES);
+            if !self.skip(block - self.at)? {
+                return Ok(false);
+            }
+            let mut header = Vec::new();
+            let read = (&mut self.file).take(BLOCK_HEADER_BYTES).read_to_end(&mut header);
+            self.at += read.map_err(|e| Error::io("cannot read", e))? as u64;
+            let Some([own, before, to_next]) = words(&header) else { return Ok(false) };
+            if own != hash(&header[8..]) || to_next < BLOCK_HEADER_BYTES {
+                continue;
+            }
+            if before == 0 {
+                // The chunk begins with this header in it.
+                self.resumed = Some(block);
+                return Ok(true);
+            }
+            return self.skip(block.saturating_add(to_next).saturating_sub(self.at));
         }
     }
 
@@ -170,7 +214,7 @@ impl<R: Read> Records<R> {
             (3, Field::Number(records)) => Some(*records),
             _ => None,
         });
-        match records.unwrap_or(0) == self.records {
+        match self.lost.are_all(self.records, records.unwrap_or(0)) {
             true => Ok(()),
             false => {
                 let found = size::counted(self.records, "record");
@@ -193,6 +237,13 @@ impl<R: Read> Read for Records<R> {
         self.read += bytes;
         Ok(bytes)
     }
+}
+
+/// The numbers in a block header.
+fn words(header: &[u8]) -> Option<[u64; 3]> {
+    let (words, rest) = header.as_chunks();
+    let words: &[[u8; 8]; 3] = words.try_into().ok().filter(|_| rest.is_empty())?;
+    Some(words.map(u64::from_le_bytes))
 }
 
 fn hash(bytes: &[u8]) -> u64 {

@@ -382,9 +382,13 @@ impl Files {
             });
         }
         let mut arrays = Vec::new();
-        let of_arrays = [&numpy::ENTRY, &numpy::MNIST, &numpy::CIFAR].map(Kind::Read);
+        let of_arrays = [&numpy::ENTRY, &numpy::MNIST, &numpy::CIFAR, &numpy::PICKLED].map(Kind::Read);
+        let is_pickle = |place: &FileLocation| match from {
+            None => numpy::is_called_pickle(place.path()),
+            Some(kind) => kind == Kind::Read(&numpy::PICKLED),
+        };
         if from.is_none_or(|kind| of_arrays.contains(&kind)) {
-            (arrays, places) = places.into_iter().partition(numpy::is);
+            (arrays, places) = places.into_iter().partition(|place| numpy::is(place) || is_pickle(place));
         }
         let found = of_each(&places, |place| match from {
             Some(kind) => ShardFile::of_kind(place, kind),

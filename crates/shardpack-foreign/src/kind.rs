@@ -9,7 +9,7 @@ use shardpack_format::{
 use super::{entry::Entry, hdf5, litdata, lmdb, numpy, parquet};
 
 /// The kinds that are read but not written, in the order of messages.
-pub(crate) static READ: [&Entry; 8] = [
+pub(crate) static READ: [&Entry; 9] = [
     &parquet::ENTRY,
     &parquet::ARROW,
     &lmdb::ENTRY,
@@ -17,6 +17,7 @@ pub(crate) static READ: [&Entry; 8] = [
     &numpy::ENTRY,
     &numpy::MNIST,
     &numpy::CIFAR,
+    &numpy::PICKLED,
     &litdata::ENTRY,
 ];
 
@@ -51,14 +52,30 @@ impl Kind {
     pub fn parse(name: &str) -> Result<Self> {
         match READ.into_iter().find(|entry| entry.name == name) {
             Some(entry) => Ok(Self::Read(entry)),
+            None if name == hdf5::FILE => Ok(Self::Read(&hdf5::ENTRY)),
             None if lmdb::dialect(name).is_some() => Ok(Self::Read(&lmdb::ENTRY)),
             None => formats::entry(name).map(Self::Format),
         }
     }
 
-    /// Names accepted by [`Kind::parse`]; [`lmdb::DIALECTS`] has the names with dialects.
+    /// Names accepted by [`Kind::parse`]; [`Kind::dialects`] has the names with dialects.
     pub fn names() -> Vec<&'static str> {
         formats::ALL.iter().map(|entry| entry.name).chain(READ.map(|entry| entry.name)).collect()
+    }
+
+    /// Names of dialects, each with its aliases and its meaning.
+    pub fn dialects() -> impl Iterator<Item = (&'static str, &'static [&'static str], &'static str)> {
+        let of_lmdb = lmdb::DIALECTS.iter().map(|dialect| (dialect.name, dialect.aliases, dialect.about));
+        of_lmdb.chain(std::iter::once((
+            hdf5::FILE,
+            &[][..],
+            "each file is one sample, and its datasets are components",
+        )))
+    }
+
+    /// Whether `name` is a name or an alias of a dialect.
+    pub fn is_dialect(name: &str) -> bool {
+        Self::dialects().any(|(own, aliases, _)| own == name || aliases.contains(&name))
     }
 
     /// Whether keys are paths of members, so that their folders may be classes.

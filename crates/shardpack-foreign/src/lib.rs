@@ -55,7 +55,7 @@ use shardpack_format::{
     Error, Result,
     formats::{
         self,
-        foreign::{FieldSelection, Input, Skip, Walk, fill, unreadable},
+        foreign::{Entries, FieldSelection, Input, Skip, Walk, fill, unreadable},
         mds, tfrecord,
         webdataset::reader::Reader,
     },
@@ -323,6 +323,10 @@ impl ShardFile {
     /// As [`ShardFile::walk`], with every field whose position allows an image.
     fn walk_all(&self, wanted: &FieldSelection, check_cancelled: CancelCheck<'_>) -> Result<Box<dyn Walk>> {
         let walk = match self.kind {
+            Kind::Format(entry) if self.packed == Some(Packed::ArrayRecord) => {
+                let stream = self.location().stream(BUFFER_BYTES)?;
+                array_record::walk(stream, entry.foreign, wanted)
+            }
             Kind::Format(entry) => self.input().and_then(|input| entry.foreign.walk(input, wanted)),
             Kind::Read(entry) => (entry.walk)(self, wanted, check_cancelled),
         };
@@ -398,6 +402,13 @@ impl ShardFile {
     /// If the file cannot be read.
     pub fn outline(&self) -> Result<Option<tables::known::Outline>> {
         self.query_entry(|entry| (entry.outline)(self))
+    }
+
+    /// The choices for records of a file that is looked at by itself: for one that can be nothing but a sample, that it is one.
+    pub fn own_selection(&self) -> FieldSelection {
+        let is_sample = matches!(self.outline(), Ok(Some(outline)) if outline.is_surely_sample);
+        let dialect = is_sample.then(|| hdf5::FILE.to_owned());
+        FieldSelection { entries: Entries { dialect, ..Entries::default() }, ..FieldSelection::default() }
     }
 
     /// Warnings about the datasets of the file.

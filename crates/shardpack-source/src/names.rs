@@ -55,6 +55,12 @@ pub(super) fn is_archive(extension: &str) -> bool {
     ARCHIVES.contains(&extension)
 }
 
+/// Whether a file of this name is a tar, compressed or not.
+pub(super) fn is_tar(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    ARCHIVES.iter().filter(|end| end.starts_with("t")).any(|end| name.ends_with(&format!(".{end}")))
+}
+
 /// Whether the name has an image extension.
 pub(super) fn is_image(name: &[u8]) -> bool {
     let extension = name.rsplit_once_byte(b'.').map(|(_, extension)| extension);

@@ -232,18 +232,36 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "rows_that_two_splits_share_are_a_question",
     ),
     (
-        "write them as one file whose rows are the samples, or as .npy files; --images PATH or --components NAMES packs their rows all \
-         the same",
-        "--images",
-        "tests/sources/hdf5_labels.rs",
-        "files_of_a_sample_each_are_a_question",
+        "--from hdf5:file packs each file as a sample; --images PATH or --components NAMES packs the rows of its datasets",
+        "--from hdf5:file",
+        "tests/sources/hdf5_files.rs",
+        "files_that_may_be_rows_or_samples_are_a_question_and_each_answer_works",
+    ),
+    (
+        "a dict of named arrays has one reading: pickle.dump({\"x\": samples, \"y\": labels}, file)",
+        "pickle.dump({",
+        "tests/sources/pickled.rs",
+        "the_advice_for_pickles_works",
+    ),
+    (
+        "numpy.savez writes a sample of any shape to a file of its own, and shardpack pack packs the folder",
+        "np.savez",
+        "tests/sources/pickled.rs",
+        "the_advice_for_pickles_works",
+    ),
+    ("gunzip it first", "gunzip", "tests/sources/pickled.rs", "the_advice_for_pickles_works"),
+    (
+        "--from pickled takes the rows of its arrays as samples",
+        "--from",
+        "tests/sources/pickled.rs",
+        "pickles_with_two_readings_or_none_are_refused_by_name",
     ),
     (
         "write the columns of each split as datasets of one file; --images PATH or --components NAMES packs the rows of each file all \
          the same",
         "--images",
         "tests/sources/hdf5_labels.rs",
-        "files_of_a_sample_each_are_a_question",
+        "files_of_one_column_each_are_a_question",
     ),
     (
         "move the shards of each split into a folder of their own and adopt those, or `shardpack convert` makes splits",

@@ -427,11 +427,19 @@ np.save(\"X_train.npy\", np.zeros((6, 4, 4, 3), np.uint8)); np.save(\"y_train.np
     ),
     (
         "a shard as a source of pack",
-        |bench| go(bench, &["pack SRC @p --shards 1 --sidecars none"]),
-        "pack @p/shard-000000.tar DST",
+        |bench| go(bench, &["pack SRC @p --shards 1 --format mds --sidecars none"]),
+        "pack @p/shard.00000.mds DST",
         2,
         "shardpack convert reads shards",
-        &["convert @p/shard-000000.tar DST"],
+        &["convert @p/shard.00000.mds DST"],
+    ),
+    (
+        "a tar of a tree as a source of pack",
+        |bench| go(bench, &["$ tar czf @t.tar.gz -C SRC ."]),
+        "pack @t.tar.gz DST",
+        2,
+        "shardpack convert SRC DST packs the tree of images in a tar, with its folders as classes",
+        &["convert @t.tar.gz DST"],
     ),
     (
         "a URL in a list",

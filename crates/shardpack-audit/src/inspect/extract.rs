@@ -7,10 +7,7 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use shardpack_format::{
     Error, Result,
-    formats::{
-        foreign::FieldSelection,
-        webdataset::{reader::MemberKind, samples},
-    },
+    formats::webdataset::{reader::MemberKind, samples},
     shell, text,
 };
 
@@ -168,7 +165,7 @@ fn in_members(
 /// The image of a matching record, and whether the match is unique.
 fn in_records(file: &ShardFile, wanted: &[u8], monitor: &dyn Monitor) -> Result<Option<(Extracted, bool)>> {
     let in_file = |error: Error| error.in_file(&file.path);
-    let mut walk = file.walk(&FieldSelection::default(), &|| monitor.check_cancelled())?;
+    let mut walk = file.walk(&file.own_selection(), &|| monitor.check_cancelled())?;
     while let Some(record) = walk.next().map_err(in_file)? {
         monitor.check_cancelled()?;
         let is_file = record.filename.as_deref() == Some(wanted);

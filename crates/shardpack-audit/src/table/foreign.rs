@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use shardpack_format::{
     Result,
-    formats::foreign::{FieldSelection, Record},
+    formats::foreign::Record,
     hash,
     image_header::{Header, Kind, Mode},
 };
@@ -23,7 +23,7 @@ pub(super) fn add(files: &[ShardFile], sink: &mut dyn Sink, monitor: &dyn Monito
     for file in files {
         let in_file = |error: shardpack_format::Error| error.in_file(&file.path);
         let shard = file.path.file_name().unwrap_or_default().to_string_lossy();
-        let mut walk = file.walk(&FieldSelection::default(), &|| monitor.check_cancelled())?;
+        let mut walk = file.walk(&file.own_selection(), &|| monitor.check_cancelled())?;
         while let Some(record) = walk.next().map_err(in_file)? {
             monitor.check_cancelled()?;
             let image = match &record.image {

@@ -67,9 +67,19 @@ fn chunks() -> Vec<Vec<Vec<u8>>> {
     (0..4).map(|chunk| (chunk * 5..chunk * 5 + 5).map(record).collect()).collect()
 }
 
+/// The records, and what is lost.
+fn read_rest(bytes: &[u8]) -> io::Result<(Vec<u8>, Vec<String>)> {
+    let (lost, mut out) = (Lost::default(), Vec::new());
+    Records::with_lost(bytes, lost.clone()).read_to_end(&mut out)?;
+    Ok((out, lost.take().iter().map(ToString::to_string).collect()))
+}
+
+/// The records of a file without damage.
 fn read(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    let mut out = Vec::new();
-    Records::new(bytes).read_to_end(&mut out).map(|_| out)
+    match read_rest(bytes)? {
+        (out, lost) if lost.is_empty() => Ok(out),
+        (_, lost) => Err(io::Error::other(lost.join("; "))),
+    }
 }
 
 fn expected() -> Vec<u8> {
@@ -130,5 +140,87 @@ fn a_file_that_is_no_whole_array_record_says_why() {
     let mut long = Vec::new();
     chunk(b's', b"", 0, 0, &mut long);
     chunk(b'r', &[b'z', 2, 0xff, 0x01, 0], 1, 1, &mut long);
-    assert!(error(&long).contains("a compressed buffer of 255 bytes, at most 10 are expected"), "{}", error(&long));
+    let lost = Lost::default();
+    Records::with_lost(&*long, lost.clone()).read_to_end(&mut Vec::new()).unwrap_err();
+    let lost: Vec<_> = lost.take().iter().map(ToString::to_string).collect();
+    assert!(lost[0].contains("a compressed buffer of 255 bytes, at most 10 are expected"), "{lost:?}");
+}
+
+#[test]
+fn records_behind_a_damaged_chunk_are_read_and_the_lost_ones_are_counted() {
+    // Chunks of more and of less than a block.
+    let record = |number: usize| vec![number as u8; 100 + if number.is_multiple_of(3) { 90_000 } else { 0 }];
+    let chunks: Vec<Vec<Vec<u8>>> = (0..12).map(|chunk| (0..chunk % 4 + 1).map(|_| record(chunk)).collect()).collect();
+    let all: usize = chunks.iter().map(Vec::len).sum();
+    let bytes = blocks(file(0, &chunks, all as u64));
+    let framed = |lost: &[usize]| {
+        let mut out = Vec::new();
+        let kept = chunks.iter().enumerate().filter(|(number, _)| !lost.contains(number));
+        kept.flat_map(|(_, chunk)| chunk).for_each(|record| tfrecord::frame(record, &mut out));
+        out
+    };
+    assert_eq!(read_rest(&bytes).unwrap(), (framed(&[]), Vec::new()));
+    let (begins, mut ends) = (begins(&bytes), 0);
+    for (number, chunk) in chunks.iter().enumerate() {
+        // The signature is the first chunk.
+        let begin = begins[number + 1];
+        let flipped = |at: u64| {
+            let mut wrong = bytes.clone();
+            wrong[at as usize] ^= 2;
+            read_rest(&wrong).unwrap()
+        };
+        let in_data = (begin + 24 + 40 + 10..).find(|at| at % BLOCK_BYTES >= 24).unwrap();
+        let (found, lost) = flipped(in_data);
+        let said = format!(": {} lost", size::counted(chunk.len() as u64, "record"));
+        assert!(lost.len() == 1 && lost[0].ends_with(&said), "{number}: {lost:?}");
+        assert!(found == framed(&[number]), "{number}");
+        let in_header = (begin + 9..).find(|at| at % BLOCK_BYTES >= 24).unwrap();
+        // The next block header may be in a later chunk, which is lost too.
+        let crosses = begin % BLOCK_BYTES == 0 || begin % BLOCK_BYTES + CHUNK_HEADER_BYTES > BLOCK_BYTES;
+        let read = begin + CHUNK_HEADER_BYTES + if crosses { BLOCK_HEADER_BYTES } else { 0 };
+        let block = read.next_multiple_of(BLOCK_BYTES);
+        let next = (number + 1..=chunks.len()).find(|next| begins[next + 1] >= block && block < bytes.len() as u64);
+        let Some(next) = next else {
+            // No block header leads to the footer.
+            let mut wrong = bytes.clone();
+            wrong[in_header as usize] ^= 2;
+            assert!(read_rest(&wrong).unwrap_err().to_string().contains("no footer"), "{number}");
+            ends += 1;
+            continue;
+        };
+        let (found, lost) = flipped(in_header);
+        let gone: Vec<usize> = (number..next).collect();
+        let records: usize = gone.iter().map(|number| chunks[*number].len()).sum();
+        let said = format!(": {} lost", size::counted(records as u64, "record"));
+        assert!(found == framed(&gone) && lost.len() == 1 && lost[0].ends_with(&said), "{number}: {gone:?} {lost:?}");
+    }
+    assert!(ends < chunks.len() / 2, "{ends}");
+}
+
+/// Where the chunks of a file begin.
+fn begins(bytes: &[u8]) -> Vec<u64> {
+    let (mut all, mut at) = (Vec::new(), 0u64);
+    while (at as usize) < bytes.len() {
+        all.push(at);
+        let mut chunk = Records::new(&bytes[at as usize..]);
+        chunk.at = at;
+        let header = Records::bytes(&mut chunk, CHUNK_HEADER_BYTES, "").unwrap().unwrap();
+        let word = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap());
+        at = chunk_end(at, word(8), word(24) >> 8);
+    }
+    all
+}
+
+/// The file with its block headers, as Riegeli writes them.
+fn blocks(mut bytes: Vec<u8>) -> Vec<u8> {
+    let begins = begins(&bytes);
+    for block in (0..bytes.len() as u64).step_by(BLOCK_BYTES as usize) {
+        let before = begins.iter().rfind(|begin| **begin <= block).unwrap();
+        let next = begins.iter().find(|begin| **begin > block).copied().unwrap_or(bytes.len() as u64);
+        let numbers = [(block - before).to_le_bytes(), (next - block).to_le_bytes()].concat();
+        let header = [hash(&numbers).to_le_bytes().to_vec(), numbers].concat();
+        let end = bytes.len().min(block as usize + 24);
+        bytes[block as usize..end].copy_from_slice(&header[..end - block as usize]);
+    }
+    bytes
 }

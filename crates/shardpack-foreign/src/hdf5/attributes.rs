@@ -89,6 +89,19 @@ pub(super) fn of_root(file: &Hdf5File, has_labels: bool) -> Result<BTreeMap<Stri
     Ok(own.map(|one| (format!("attribute {} of the file", one.name), 1)).collect())
 }
 
+/// All attributes of the group at `path`; empty for the root group, whose libraries' attributes are not included.
+///
+/// # Errors
+/// If the file is corrupt.
+pub(super) fn of_group(file: &Hdf5File, path: &str) -> std::result::Result<Vec<Attribute>, hdf5_reader::error::Error> {
+    if !path.is_empty() {
+        return file.group(path).and_then(|group| group.attributes()).map_err(open::cause);
+    }
+    let mut all = file.root_group().and_then(|root| root.attributes()).map_err(open::cause)?;
+    all.retain(|one| !OF_LIBRARIES.contains(&one.name.as_str()));
+    Ok(all)
+}
+
 /// Number of groups below the root with each attribute, by its name among the left-out fields.
 ///
 /// # Errors

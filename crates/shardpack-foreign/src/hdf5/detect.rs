@@ -18,7 +18,7 @@ use super::{
         values::{self, Kind},
     },
     array::StoredArray,
-    attributes, image_datasets,
+    attributes, image_datasets, known,
     layout::{Layout, Samples},
     names::{self, Members},
     open, sample_groups,
@@ -36,6 +36,9 @@ const FEW_TABLES: usize = 16;
 /// # Errors
 /// If the file has no images, has several candidates, or lacks a wanted dataset.
 pub(super) fn layout(file: &Hdf5File, wanted: &FieldSelection) -> Result<Layout> {
+    if known::are_samples(&wanted.entries) {
+        return file_sample(file, wanted).map(Layout::SampleGroups);
+    }
     let (groups, empty): (Vec<_>, Vec<_>) = names::list(file)?.into_iter().partition(|one| !one.datasets.is_empty());
     let seen = look(file, &groups)?;
     let trimmed = |path: &String| path.trim_matches('/').to_owned();
@@ -87,6 +90,44 @@ pub(super) fn layout(file: &Hdf5File, wanted: &FieldSelection) -> Result<Layout>
     Ok(rows(detect::of_images(file, &images, &seen, label.as_ref(), wanted)?, &seen))
 }
 
+/// The file as one sample: a group of all its datasets.
+///
+/// # Errors
+/// If it has no datasets, or lacks the wanted image.
+fn file_sample(file: &Hdf5File, wanted: &FieldSelection) -> Result<Samples> {
+    let groups = names::list(file)?;
+    let datasets: Vec<String> = groups.iter().flat_map(|one| one.datasets.iter().map(|name| one.path(name))).collect();
+    if datasets.is_empty() {
+        return Err(Error::data("no datasets in it"));
+    }
+    let all = Members { group: String::new(), datasets };
+    let image = match wanted.image.as_ref().map(|path| path.trim_matches('/').to_owned()) {
+        Some(path) if all.datasets.contains(&path) => Some(path),
+        Some(path) => return Err(Error::data(format!("no dataset {path}: it has {}", all.datasets.join(", ")))),
+        None => match &*likely_images(file, &all)? {
+            [] => None,
+            [(.., one)] => Some(one.clone()),
+            [(first, rank, one), (second, other, _), ..] => ((first, rank) != (second, other)).then(|| one.clone()),
+        },
+    };
+    Ok(Samples { groups: vec![all], image, unused: Vec::new() })
+}
+
+/// The datasets of a sample that may be its image, the likeliest first: whether it is of pixels, the rank of its name, its name.
+fn likely_images(file: &Hdf5File, one: &Members) -> Result<Vec<(bool, usize, String)>> {
+    let mut found = Vec::new();
+    for name in &one.datasets {
+        let dataset = StoredArray::new(file.dataset(&one.path(name)).map_err(open::to_error)?);
+        let is_encoded = image_datasets::is_encoded(&dataset);
+        let is_pixels = Seen::new(name.clone(), &dataset).is_one_image();
+        if is_encoded || is_pixels {
+            found.push((!is_encoded, rank(name, &IMAGES).unwrap_or(usize::MAX), name.clone()));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
 /// The groups that are a sample each: an image and its components.
 ///
 /// # Errors
@@ -94,24 +135,14 @@ pub(super) fn layout(file: &Hdf5File, wanted: &FieldSelection) -> Result<Layout>
 fn image_samples(file: &Hdf5File, groups: &[Members], empty: &[Members], seen: &[Seen]) -> Result<Option<Samples>> {
     let Some(samples) = sample_groups(groups, empty.to_vec(), seen) else { return Ok(None) };
     let Some(first) = samples.groups.iter().find(|one| one.datasets.len() > 1) else { return Ok(None) };
-    let mut found = Vec::new();
-    for name in &first.datasets {
-        let dataset = file.dataset(&first.path(name)).map_err(open::to_error)?;
-        let dataset = StoredArray::new(dataset);
-        let is_encoded = image_datasets::is_encoded(&dataset);
-        let is_pixels = Seen::new(name.clone(), &dataset).is_one_image();
-        if is_encoded || is_pixels {
-            found.push((!is_encoded, rank(name, &IMAGES).unwrap_or(usize::MAX), name));
-        }
-    }
-    found.sort();
+    let found = likely_images(file, first)?;
     match &found[..] {
         // Groups of images may be classes.
         found if found.len() == first.datasets.len() => Ok(None),
         [] => Ok(None),
-        [(.., one)] => Ok(Some(Samples { image: Some((*one).clone()), ..samples })),
+        [(.., one)] => Ok(Some(Samples { image: Some(one.clone()), ..samples })),
         [(first, rank, one), (second, other, two), ..] => match (first, rank) == (second, other) {
-            false => Ok(Some(Samples { image: Some((*one).clone()), ..samples })),
+            false => Ok(Some(Samples { image: Some(one.clone()), ..samples })),
             true => {
                 let what = format!("datasets {one} and {two} of each group both hold an image");
                 Err(Error::usage(what).help(NAME_BOTH))

@@ -14,7 +14,18 @@ pub fn is(first: &[u8]) -> bool {
     std::iter::once(0).chain(places).any(|at| first[at.min(first.len())..].starts_with(MAGIC))
 }
 
+/// Value of `--from` for files that are one sample each.
+pub const FILE: &str = "hdf5:file";
+
+/// Whether each file is one sample, as the user chose or as the files show.
+pub fn are_samples(said: &Entries) -> bool {
+    said.dialect.as_deref() == Some(FILE)
+}
+
 /// Whether a file can have the labels that the user chose: image datasets have names, which a file of labels can name.
 pub(super) fn takes(said: &Entries) -> bool {
+    if are_samples(said) {
+        return Entries { dialect: None, ..said.clone() }.is_unsaid();
+    }
     lmdb::label_file(said).is_some() && Entries { label_from: None, ..said.clone() }.is_unsaid()
 }

@@ -45,8 +45,8 @@ use super::{
         walk::{Contained, Images},
     },
 };
-pub use known::is;
 use known::takes;
+pub use known::{FILE, are_samples, is};
 
 /// The kind of the file, for messages.
 const KIND: &str = "HDF5 file";
@@ -73,7 +73,9 @@ pub fn walk(file: impl Into<FileLocation>, wanted: &FieldSelection, part: Option
         let (layout, links) = layout_of(&file, wanted)?;
         let are_splits = !layout.splits(&file)?.is_empty();
         let layout = layout.of_split(&file, part)?;
+        let is_file = are_samples(&wanted.entries);
         let why = match &layout {
+            _ if is_file => None,
             Layout::Rows(_) => Some("its images are rows, and rows have no keys"),
             Layout::SampleGroups(_) => Some("its samples are groups, which a file of labels does not name"),
             Layout::ImageDatasets(_) => None,
@@ -84,8 +86,11 @@ pub fn walk(file: impl Into<FileLocation>, wanted: &FieldSelection, part: Option
         }
         let mut left_out = links.counted();
         let has_labels = matches!(&layout, Layout::Rows(tables) if tables.iter().any(|table| table.labels.is_some()));
-        left_out.extend(attributes::of_root(&file, has_labels)?);
+        if !is_file {
+            left_out.extend(attributes::of_root(&file, has_labels)?);
+        }
         left_out.extend(match &layout {
+            Layout::SampleGroups(_) if is_file => attributes::of_groups(&file)?,
             Layout::SampleGroups(samples) => attributes::of_groups_above(&file, &samples.groups)?,
             Layout::Rows(_) | Layout::ImageDatasets(_) => attributes::of_groups(&file)?,
         });
@@ -158,8 +163,10 @@ pub fn outline(file: impl Into<FileLocation>) -> Result<Option<Outline>> {
             return Ok(None);
         }
         let seen = detect::look(&file, &groups)?;
-        let is_sample = seen::are_one_sample(&seen);
-        Ok(Some(Outline { names: root.datasets.clone(), told: seen::describe_all(&seen), is_sample }))
+        let large = seen::without_small(&seen);
+        let is_sample = seen::are_one_sample(&large);
+        let is_surely_sample = is_sample && seen::are_surely_one_sample(&large, seen.len());
+        Ok(Some(Outline { names: root.datasets.clone(), told: seen::describe_all(&seen), is_sample, is_surely_sample }))
     })
 }
 

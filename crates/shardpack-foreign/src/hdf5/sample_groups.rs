@@ -4,7 +4,7 @@
 //! Memory holds one sample. A dataset is read whole, so a dataset beyond the read limit is refused by its size. Items of
 //! arrays are passed on as stored.
 
-use std::{collections::BTreeMap, vec::IntoIter};
+use std::{collections::BTreeMap, os::unix::ffi::OsStrExt, vec::IntoIter};
 
 use hdf5_reader::{Dataset, Hdf5File};
 use shardpack_format::{
@@ -82,16 +82,18 @@ impl SampleGroups {
             file: None,
             opened: 0,
             left: open::most_unpacked(file),
-            groups: samples.groups.into_iter(),
-            unused: samples.unused,
             are_splits,
             label,
             label_number: wanted.label_number.unwrap_or(0),
             note: match &samples.image {
+                // Equal for each of the files.
+                _ if is_file(&samples.groups) => String::new(),
                 Some(image) => format!("{count}, a group each, of {names}; images {image}"),
                 None => format!("{count}, a group each, of {names}"),
             },
             image: samples.image,
+            groups: samples.groups.into_iter(),
+            unused: samples.unused,
             passed: BTreeMap::new(),
         })
     }
@@ -152,7 +154,7 @@ impl SampleGroups {
                 Err(what) => return Ok(Err(damaged(what))),
             }
         }
-        let attributes = match file.group(&one.group).and_then(|group| group.attributes()).map_err(open::cause) {
+        let attributes = match attributes::of_group(file, &one.group) {
             Ok(attributes) => attributes,
             Err(error) => return Ok(Err(MissingImage::Damaged(format!("attributes: {}", open::said(&error))))),
         };
@@ -169,6 +171,11 @@ impl SampleGroups {
         }
         Ok(Ok(sample))
     }
+}
+
+/// Whether the only sample is the file.
+fn is_file(groups: &[Members]) -> bool {
+    matches!(groups, [one] if one.group.is_empty())
 }
 
 /// Which dataset or attribute of the samples is their label.
@@ -203,7 +210,7 @@ fn label(file: &Hdf5File, first: &Members) -> Result<Option<String>> {
         }
     }
     let ranked = likely.into_iter().filter_map(|name| Some((label_rank(&name)?, name)));
-    let of_group = file.group(&first.group).and_then(|group| group.attributes()).map_err(open::to_error)?;
+    let of_group = attributes::of_group(file, &first.group).map_err(open::to_error)?;
     let of_group = attributes::label(&of_group).and_then(|one| Some((label_rank(&one.name)?, one.name.clone())));
     Ok(ranked.chain(of_group).min_by_key(|(rank, _)| *rank).map(|(_, name)| name))
 }
@@ -256,14 +263,15 @@ impl Images for SampleGroups {
     fn next(&mut self, at: u64, out: &mut Vec<u8>) -> Result<Option<Record>> {
         let Some(one) = self.groups.next() else { return Ok(None) };
         let key = match self.are_splits {
-            true => one.group.split_once('/').map_or(one.group.as_str(), |(_, rest)| rest),
-            false => one.group.as_str(),
+            _ if one.group.is_empty() => self.place.path().file_stem().unwrap_or_default().as_bytes(),
+            true => one.group.split_once('/').map_or(one.group.as_str(), |(_, rest)| rest).as_bytes(),
+            false => one.group.as_bytes(),
         };
-        let key = key.as_bytes().to_vec();
+        let key = key.to_vec();
         Ok(Some(match self.sample(&one, at, out)? {
             Err(why) => {
                 out.clear();
-                let why = why.at(&format!("group {}", one.group));
+                let why = if one.group.is_empty() { why } else { why.at(&format!("group {}", one.group)) };
                 Record { key_is_unique: true, ..record(at, key, String::new(), Err(why)) }
             }
             Ok(Sample { image, others, label }) => {
@@ -290,7 +298,7 @@ impl Images for SampleGroups {
     }
 
     fn notes(&self) -> Vec<String> {
-        vec![self.note.clone()]
+        Some(&self.note).filter(|note| !note.is_empty()).cloned().into_iter().collect()
     }
 
     fn passed(&self) -> BTreeMap<String, u64> {

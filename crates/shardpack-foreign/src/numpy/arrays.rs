@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use shardpack_format::{Error, Result, memory, size};
 
-use super::{cifar, idx, read::Content, rows::NumpyRows, stored::Stored};
+use super::{cifar, idx, pickled, read::Content, rows::NumpyRows, stored::Stored};
 use crate::{
     Bytes, FileLocation, ShardFile,
     tables::{Arrays, Rows, item::Item, seen::Seen, table::Table},
@@ -47,11 +47,24 @@ impl NumpyFile {
                 let arrays: Vec<Stored> = arrays.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
                 Self::of_arrays(arrays, None)
             }
+            false if file.kind.name() == pickled::NAME => Self::of_pickle(&file.location()),
             false => {
                 let others = file.beside.iter().map(|one| one.location());
                 Self::of_files(&std::iter::once(file.location()).chain(others).collect::<Vec<_>>())
             }
         }
+    }
+
+    /// The arrays in the pickle, or the file of `torch.save`, at `place`.
+    ///
+    /// # Errors
+    /// As [`NumpyFile::open`].
+    pub fn of_pickle(place: &FileLocation) -> Result<Self> {
+        let (arrays, archive) = pickled::open(place)?;
+        if arrays.len() > MAX_ARRAYS {
+            return Err(Error::usage(format!("{} arrays, at most {MAX_ARRAYS} are read as tables", arrays.len())));
+        }
+        Self::of_arrays(arrays, archive)
     }
 
     /// The arrays in the archive at `place`.

@@ -12,13 +12,13 @@ use std::{path::Path, sync::Arc};
 use shardpack_format::{Error, Result, memory};
 
 use super::{
-    read::Content,
-    stored::{Stored, item},
+    pickled::{self, Source},
+    stored::Stored,
 };
 use crate::{
     Bytes, FileLocation,
     plain::{Value, pickle},
-    tables::item::{Item, Order},
+    tables::item::Item,
 };
 
 /// Name of the kind on the command line.
@@ -82,65 +82,16 @@ pub(super) fn open(place: &FileLocation) -> Result<Vec<Stored>> {
     Ok(arrays)
 }
 
-/// An entry of a map as an array. An entry that is none has no rows, and is counted by its name.
+/// An entry of a map as an array; pixels have axes.
 fn array(name: String, value: &Value, input: &[u8], file: &Arc<Bytes>) -> Result<Stored> {
-    let other = || in_memory(name.clone(), Item::Other(value.kind().to_owned()), Vec::new(), Vec::new());
-    Ok(match value {
-        Value::Array(array) => {
-            let own = item(&array.dtype);
-            let Some(item_bytes) = own.bytes() else { return Ok(other()) };
-            let is_fortran = array.is_fortran && array.shape.iter().filter(|axis| **axis != 1).count() > 1;
-            let shape = match (&*array.dtype, &*array.shape) {
-                ("|u1", [rows, pixels]) if *pixels == AXES.iter().product::<u64>() && !is_fortran => {
-                    [&[*rows][..], &AXES].concat()
-                }
-                (_, shape) => shape.to_vec(),
-            };
-            match array.data.range() {
-                Some(range) => {
-                    let (data_bytes, range) = (range.len() as u64, range.start as u64..range.end as u64);
-                    let (is_deflated, is_gzip) = (false, false);
-                    let content = Content { file: Arc::clone(file), range, is_deflated, is_gzip, bytes: data_bytes };
-                    Stored { name, content, item: own, item_bytes, shape, is_fortran, head_bytes: 0, data_bytes }
-                }
-                None => Stored { is_fortran, ..in_memory(name, own, shape, array.data.read(input).into_owned()) },
-            }
-        }
-        Value::List(items) => {
-            let numbers: Option<Vec<i64>> = items.iter().map(|item| item.as_whole(input)).collect();
-            let texts = || items.iter().map(|item| item.as_text(input)).collect::<Option<Vec<_>>>();
-            let rows = vec![items.len() as u64];
-            if let Some(numbers) = numbers {
-                let whole = Item::Whole { size: 8, is_signed: true, order: Order::Little };
-                return Ok(in_memory(name, whole, rows, numbers.iter().flat_map(|one| one.to_le_bytes()).collect()));
-            }
-            let Some(texts) = texts() else { return Ok(other()) };
-            let longest = texts.iter().map(|text| text.len()).max().unwrap_or(0);
-            // Texts of one length: a single long one makes all of them long.
-            let bytes = (longest as u64).saturating_mul(texts.len() as u64);
-            memory::admit(bytes).map_err(|error| Error::data(format!("array {name}: {}", error.what())))?;
-            let mut content = Vec::with_capacity(bytes as usize);
-            for text in &texts {
-                content.extend_from_slice(text.as_bytes());
-                content.resize(content.len().next_multiple_of(longest.max(1)), 0);
-                if text.is_empty() {
-                    content.resize(content.len() + longest, 0);
-                }
-            }
-            let length = u32::try_from(longest).map_err(|_| Error::data(format!("array {name}: a text of 4 GiB")))?;
-            in_memory(name, Item::Text(Some(length)), rows, content)
-        }
-        _ => other(),
-    })
-}
-
-/// An array of these items, which lie in memory.
-fn in_memory(name: String, item: Item, shape: Vec<u64>, items: Vec<u8>) -> Stored {
-    let bytes = items.len() as u64;
-    let file = Arc::new(Bytes::Memory(items));
-    let content = Content { file, range: 0..bytes, is_deflated: false, is_gzip: false, bytes };
-    let item_bytes = item.bytes().unwrap_or(0);
-    Stored { name, content, item, item_bytes, shape, is_fortran: false, head_bytes: 0, data_bytes: bytes }
+    let mut array = pickled::array(name, value, &Source { file, input, shift: 0, begin: 0 })?;
+    if let (Item::Whole { size: 1, is_signed: false, .. }, [rows, pixels], false) =
+        (&array.item, &*array.shape, array.is_fortran)
+        && *pixels == AXES.iter().product::<u64>()
+    {
+        array.shape = [&[*rows][..], &AXES].concat();
+    }
+    Ok(array)
 }
 
 #[cfg(test)]

@@ -144,6 +144,17 @@ pub fn table(path: &Path, is_alone: bool) -> Option<(String, String)> {
 pub(crate) fn shards(places: Vec<FileLocation>, from: Option<Kind>, are_named: bool) -> Numpy {
     let mut found = Numpy::default();
     let (own, mnist) = (Kind::Read(&super::ENTRY), Kind::Read(&super::MNIST));
+    let pickled = Kind::Read(&super::PICKLED);
+    let is_pickle =
+        |place: &FileLocation| from == Some(pickled) || from.is_none() && super::is_called_pickle(place.path());
+    let (of_pickles, places): (Vec<_>, Vec<_>) = places.into_iter().partition(is_pickle);
+    for place in of_pickles {
+        // The walk reports the error of a file that cannot be read.
+        match from.is_none() && NumpyFile::of_pickle(&place).is_ok_and(|file| is_sample(&file.seen())) {
+            true => found.leave_pickle(&place),
+            false => found.add(pickled, vec![place]),
+        }
+    }
     let (of_mnist, places): (Vec<_>, Vec<_>) = places.into_iter().partition(|place| is_mnist(place.path()));
     // Their names leave no doubt.
     match from.is_none_or(|kind| kind == mnist) {
@@ -256,6 +267,12 @@ impl Numpy {
             Some(first) if are_named => self.problems.push(no_rows(first.path())),
             _ => self.others.extend(places),
         }
+    }
+
+    /// Refuses a pickle that may be a sample.
+    fn leave_pickle(&mut self, place: &FileLocation) {
+        let error = Error::usage("its arrays look like one sample, and not like tables of rows").in_file(place.path());
+        self.problems.push(error.help("--from pickled takes the rows of its arrays as samples"));
     }
 }
 

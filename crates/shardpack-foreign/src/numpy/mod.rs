@@ -10,6 +10,8 @@
 //!
 //! The files of MNIST, `idx`, and of CIFAR, `cifar`, are arrays in other forms, and have the same rules.
 //!
+//! Pickles and files of `torch.save`, `pickled`, are arrays in other forms too.
+//!
 //! Offsets count in a virtual file, as those of HDF5: all samples, one behind the other.
 //!
 //! # Specification
@@ -19,11 +21,13 @@ mod arrays;
 mod cifar;
 mod group;
 mod idx;
+mod pickled;
 mod read;
 mod rows;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod torch;
 
 use std::collections::BTreeMap;
 
@@ -48,6 +52,7 @@ use super::{
 };
 pub use group::{BY_CHOICE, NO_ROWS, Pair, known, pair, table};
 pub(crate) use group::{are_samples, array_name, is, is_called, shards};
+pub(crate) use pickled::is_called as is_called_pickle;
 
 /// The kind of the files, for messages.
 const KIND: &str = "file of numpy";
@@ -76,6 +81,9 @@ pub(crate) static CIFAR: Entry = Entry {
     ..ENTRY
 };
 
+/// The kind of pickles and of files of `torch.save`, whose arrays are tables.
+pub(crate) static PICKLED: Entry = Entry { name: pickled::NAME, extensions: &[], ..ENTRY };
+
 fn walk(file: &ShardFile, wanted: &FieldSelection) -> Result<Box<dyn Walk>> {
     let opened = NumpyFile::open(file)?;
     let mut tables = tables(&opened, wanted)?;
@@ -96,7 +104,12 @@ fn classes(file: &ShardFile, wanted: &FieldSelection) -> Result<Vec<Vec<u8>>> {
 fn outline(file: &ShardFile) -> Result<Option<Outline>> {
     let seen = NumpyFile::open(file)?.seen();
     let names = seen.iter().map(|one| one.path.clone()).collect();
-    Ok(Some(Outline { names, told: seen::describe_all(&seen), is_sample: seen::are_one_sample(&seen) }))
+    Ok(Some(Outline {
+        names,
+        told: seen::describe_all(&seen),
+        is_sample: seen::are_one_sample(&seen),
+        is_surely_sample: false,
+    }))
 }
 
 /// The tables of a file: of images, or of values.

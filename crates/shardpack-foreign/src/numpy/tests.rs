@@ -212,3 +212,52 @@ fn files_of_a_folder_are_tables_only_with_samples_and_labels() {
     assert_eq!(found(&[&one, &two], false), (0, 0, 2));
     assert_eq!(found(&[&one, &two], true), (2, 0, 0));
 }
+
+/// The records of a file of pickled arrays.
+fn of_pickle(bytes: &[u8]) -> Result<Walked> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), bytes).unwrap();
+    walked(&ShardFile::of_kind(&FileLocation::Local(file.path().to_path_buf()), crate::Kind::parse("pickled")?)?)
+}
+
+fn torch(name: &str) -> Vec<u8> {
+    fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/torch/").to_owned() + name).unwrap()
+}
+
+#[test]
+fn no_cut_and_no_flip_of_a_bit_in_a_file_of_torch_changes_a_sample() {
+    for name in ["pair.pt", "map.pt", "views.pt"] {
+        let mut bytes = torch(name);
+        let right = of_pickle(&bytes).unwrap();
+        let contents = |records: &Walked| records.iter().map(|(_, content)| content.clone()).collect::<Vec<_>>();
+        for end in (0..bytes.len()).step_by(3) {
+            assert!(of_pickle(&bytes[..end]).is_err(), "{name}: cut at {end}");
+        }
+        for at in 0..bytes.len() {
+            bytes[at] ^= 1 << (at % 8);
+            if let Ok(found) = of_pickle(&bytes) {
+                let found = (numbers(&found), contents(&found));
+                assert_eq!(found, (numbers(&right), contents(&right)), "{name}: byte {at}");
+            }
+            bytes[at] ^= 1 << (at % 8);
+        }
+    }
+}
+
+#[test]
+fn no_damage_of_a_pickle_of_arrays_panics() {
+    for name in ["map.pkl", "before-zip.pt"] {
+        let mut bytes = torch(name);
+        assert_eq!(of_pickle(&bytes).unwrap().len(), 12);
+        for end in 0..bytes.len() {
+            assert!(of_pickle(&bytes[..end]).is_err(), "{name}: cut at {end}");
+        }
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                bytes[at] ^= 1 << bit;
+                let _ = of_pickle(&bytes);
+                bytes[at] ^= 1 << bit;
+            }
+        }
+    }
+}

@@ -24,7 +24,7 @@ pub use self::{
     arrow::arrow,
     datum::{Datum, datum},
     msgpack::msgpack,
-    pickle::pickle,
+    pickle::{pickle, torch_pickle},
 };
 
 /// Deepest nesting of values; images with labels are three or four deep.

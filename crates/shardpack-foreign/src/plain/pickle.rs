@@ -80,6 +80,8 @@ struct Machine<'b> {
     storage: Option<(Dtype, i64)>,
     /// Whether anything in it is made of storage.
     has_storage: bool,
+    /// Where the storage of a key lies, of a pickle of `torch.save`.
+    storages: Option<&'b Storages<'b>>,
 }
 
 /// Working memory of a machine; cleared and reused to save allocations.
@@ -101,6 +103,9 @@ struct Memory {
     looked: RefCell<Vec<(u32, u32)>>,
 }
 
+/// Where the storage of a key lies, and of so many bytes: a range behind the end of the pickle.
+pub type Storages<'b> = dyn Fn(&[u8], u64) -> Option<Range<usize>> + 'b;
+
 thread_local! {
     /// That of the last machine: there are many small pickles, and to allocate for each is most of the work.
     static MEMORY: Cell<Memory> = Cell::default();
@@ -117,6 +122,23 @@ pub fn pickle(bytes: &[u8]) -> Result<Value, String> {
     match template::known(bytes) {
         Some(value) => Ok(value),
         None => interpreted(bytes),
+    }
+}
+
+/// Reads the pickle of a file of `torch.save`: items of its tensors are ranges that `storages` returns, or within those. Also returns
+/// the length of the pickle.
+///
+/// # Errors
+/// As [`pickle`].
+pub fn torch_pickle(bytes: &[u8], storages: &Storages<'_>) -> Result<(Value, usize), String> {
+    if u32::try_from(bytes.len()).is_err() {
+        return Err("a pickle of 4 GiB or more".to_owned());
+    }
+    let mut machine = Machine { storages: Some(storages), ..Machine::new(bytes) };
+    let root = machine.run().map_err(|what| format!("pickle, {what}"))?;
+    match machine.value(root).map_err(|what| format!("pickle: {what}"))? {
+        Value::Foreign(what) => Err(format!("pickle, {what}")),
+        value => Ok((value, machine.cursor.at)),
     }
 }
 
@@ -145,7 +167,15 @@ fn interpreted(bytes: &[u8]) -> Result<Value, String> {
 impl<'b> Machine<'b> {
     fn new(bytes: &'b [u8]) -> Self {
         let (cursor, room) = (Cursor::new(bytes), Room::for_input(bytes));
-        Self { cursor, room, memory: MEMORY.take(), is_storage: false, storage: None, has_storage: false }
+        Self {
+            cursor,
+            room,
+            memory: MEMORY.take(),
+            is_storage: false,
+            storage: None,
+            has_storage: false,
+            storages: None,
+        }
     }
 
     /// Keeps the memory for the next machine, empty.
@@ -369,6 +399,7 @@ impl<'b> Machine<'b> {
                 self.build(object, state)?;
             }
             b'Q' if self.is_storage => self.storage_id()?,
+            b'Q' if let Some(storages) = self.storages => self.outer_storage(storages)?,
             other => return Err(refused(other)),
         }
         Ok(None)

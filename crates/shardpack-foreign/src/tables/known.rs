@@ -20,6 +20,8 @@ pub struct Outline {
     pub told: String,
     /// Whether they look like one sample, an image with masks of its size, and not like rows of a table.
     pub is_sample: bool,
+    /// Whether they can be nothing but one sample, by their names or because they have no number of rows in common.
+    pub is_surely_sample: bool,
 }
 
 /// Why a row that no split names does not go in.

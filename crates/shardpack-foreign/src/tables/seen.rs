@@ -171,6 +171,25 @@ pub(crate) fn are_one_sample(seen: &[Seen]) -> bool {
     }
 }
 
+/// The datasets of numbers with two or more axes, if none of the others has a value for each of their rows; else all.
+pub(crate) fn without_small(seen: &[Seen]) -> Vec<Seen> {
+    let (large, small): (Vec<Seen>, Vec<Seen>) =
+        seen.iter().cloned().partition(|one| one.dtype.is_some() && one.shape.len() >= 2);
+    let is_beside = |one: &Seen| one.rows().is_some() && large.iter().any(|other| other.rows() == one.rows());
+    if small.iter().any(is_beside) { seen.to_vec() } else { large }
+}
+
+/// Whether datasets that look like one sample can be nothing else: the name of one is the name of a single image and it has the axes of
+/// an image, or no number of rows is common to all. `all` counts the small datasets beside them too.
+pub(crate) fn are_surely_one_sample(seen: &[Seen], all: usize) -> bool {
+    let few = |axis: Option<&u64>| axis.is_some_and(|axis| (1..=COLOURS).contains(axis));
+    let is_image = |one: &Seen| {
+        names::is_called(&one.path, &["image", "img"])
+            && (one.shape.len() == 2 || one.shape.len() == 3 && (few(one.shape.first()) || few(one.shape.last())))
+    };
+    all > 1 && (seen.iter().any(is_image) || seen.iter().any(|one| one.rows() != seen[0].rows()))
+}
+
 /// Whether two axes of a dataset are the first or the last axes of all.
 fn have_one_size(seen: &[Seen]) -> bool {
     let Some(least) = seen.iter().min_by_key(|one| one.shape.len()) else { return false };

@@ -3,8 +3,8 @@
 use shardpack_format::{Error, ErrorKind, Result};
 
 use super::{ShardFile, entry::Entry};
-pub use known::is;
 use known::takes;
+pub use known::{FILE, are_samples, is};
 
 #[path = "../hdf5/known.rs"]
 mod known;

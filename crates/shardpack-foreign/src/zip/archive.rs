@@ -11,14 +11,16 @@ use std::{
 use flate2::{Crc, bufread::DeflateDecoder};
 use shardpack_format::{memory, size, text};
 
-use super::{Fault, ReadAt, Result, failed, inflate, read, u16_at, u32_at, u64_at, wrong};
+use super::{
+    Fault, ReadAt, Result,
+    end::End,
+    extra::{unicode_name, whole_lengths},
+    failed, inflate, read, u16_at, u32_at, wrong,
+};
 
 /// The end of a directory, without the comment of the file.
 pub(crate) const END_BYTES: usize = 22;
-/// Length of the locator of the zip64 directory end.
-const LOCATOR_BYTES: u64 = 20;
-const END64_BYTES: usize = 56;
-const ENTRY_BYTES: usize = 46;
+pub(super) const ENTRY_BYTES: usize = 46;
 const LOCAL_BYTES: usize = 30;
 /// No stream of deflate makes more bytes of one (RFC 1951: 258 of two codes of a bit), but for those of its last block.
 const MAX_RATIO: u64 = 1032;
@@ -39,6 +41,8 @@ const MODE_LINK: u16 = 0o120_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub name: String,
+    /// The bytes of the name in both headers, if they are not those of `name`.
+    stored_name: Option<Vec<u8>>,
     /// Its length in bytes, unpacked.
     pub bytes: u64,
     /// CRC-32 of the unpacked content.
@@ -66,6 +70,8 @@ pub(crate) struct Directory {
     members: u64,
     /// Offset of the directory in the file.
     offset: u64,
+    /// Bytes of another program before the archive, from whose end offsets count.
+    before: u64,
 }
 
 /// Iterates over the members of a directory.
@@ -75,8 +81,9 @@ pub(crate) struct Entries<'d> {
     pub at: usize,
     /// How many are to come.
     left: u64,
-    /// Offset of the directory in the file.
+    /// As in [`Directory`].
     offset: u64,
+    before: u64,
 }
 
 impl Directory {
@@ -90,19 +97,20 @@ impl Directory {
         most_bytes: u64,
         check: impl FnOnce(u64) -> Result<()>,
     ) -> Result<Self> {
-        let End { members, bytes, offset } = End::find(file, total_bytes)?;
+        let End { members, bytes, offset, before } = End::find(file, total_bytes)?;
         check(members)?;
         if bytes > most_bytes {
             return wrong(format!("a directory of {bytes} bytes, of {members} members"));
         }
-        let mut directory = Self { bytes: vec![0; bytes as usize], members, offset };
-        read(file, offset, &mut directory.bytes)?;
+        // The end of the directory is in the file, and so is its beginning.
+        let mut directory = Self { bytes: vec![0; bytes as usize], members, offset: offset + before, before };
+        read(file, directory.offset, &mut directory.bytes)?;
         Ok(directory)
     }
 
     /// Its members, in order.
     pub fn entries(&self) -> Entries<'_> {
-        Entries { bytes: &self.bytes, at: 0, left: self.members, offset: self.offset }
+        Entries { bytes: &self.bytes, at: 0, left: self.members, offset: self.offset, before: self.before }
     }
 
     /// The member at offset `at` of the directory.
@@ -110,13 +118,16 @@ impl Directory {
     /// # Errors
     /// If it is invalid.
     pub fn entry(&self, at: usize) -> Result<Entry> {
-        Entry::take(&mut self.bytes.get(at..).unwrap_or_default(), self.offset)
+        Entry::take(&mut self.bytes.get(at..).unwrap_or_default(), self.offset, self.before)
     }
 
     /// The name of the member at offset `at` of the directory, which [`Entries`] has passed.
     pub fn name(&self, at: usize) -> &[u8] {
         let fixed = self.bytes.get(at..).unwrap_or_default();
-        fixed.get(ENTRY_BYTES..ENTRY_BYTES + u16_at(fixed, 28) as usize).unwrap_or_default()
+        let [name_bytes, extra_bytes] = [28, 30].map(|at| u16_at(fixed, at) as usize);
+        let name = fixed.get(ENTRY_BYTES..ENTRY_BYTES + name_bytes).unwrap_or_default();
+        let extra = fixed.get(ENTRY_BYTES + name_bytes..ENTRY_BYTES + name_bytes + extra_bytes);
+        extra.and_then(|extra| unicode_name(name, extra)).map_or(name, str::as_bytes)
     }
 
     /// The archive in `file`.
@@ -245,7 +256,8 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
     /// Offset of the data of `entry`: after its local header, which must match the directory.
     fn data_offset(&self, entry: &Entry) -> Result<u64> {
         let of_member = |what: &str| wrong(what).map_err(|error| error.of_member(&entry.name));
-        let mut local = vec![0; LOCAL_BYTES + entry.name.len()];
+        let stored_name = entry.stored_name();
+        let mut local = vec![0; LOCAL_BYTES + stored_name.len()];
         if entry.offset + local.len() as u64 > self.directory {
             return of_member("its header lies in the directory");
         }
@@ -258,7 +270,7 @@ impl<'f, R: ReadAt + ?Sized> Archive<'f, R> {
         let is_same = flags & ENCRYPTED == 0
             && (method == 8) == entry.is_deflated()
             && u16_at(fixed, 26) as usize == name.len()
-            && name == entry.name.as_bytes()
+            && name == stored_name
             && (flags & FOLLOWED != 0 || u32_at(fixed, 14) == entry.crc);
         let is_length = |said: u32, bytes: u64| said == u32::MAX || flags & FOLLOWED != 0 || u64::from(said) == bytes;
         if !is_same || !is_length(u32_at(fixed, 18), entry.packed_bytes) || !is_length(u32_at(fixed, 22), entry.bytes) {
@@ -352,7 +364,7 @@ impl Iterator for Entries<'_> {
             return (unread > 0)
                 .then(|| wrong(format!("{} after the last member of the directory", size::counted(unread, "byte"))));
         }
-        let entry = Entry::take(&mut rest, self.offset);
+        let entry = Entry::take(&mut rest, self.offset, self.before);
         self.left -= 1;
         self.at = self.bytes.len() - rest.len();
         Some(entry)
@@ -409,97 +421,9 @@ impl<R: ReadAt + ?Sized> BufRead for Packed<'_, R> {
     }
 }
 
-/// Where the directory is.
-#[derive(PartialEq, Eq)]
-struct End {
-    members: u64,
-    bytes: u64,
-    offset: u64,
-}
-
-impl End {
-    fn find<R: ReadAt + ?Sized>(file: &R, total_bytes: u64) -> Result<Self> {
-        let mut first = [0; 4];
-        if total_bytes < END_BYTES as u64 {
-            return wrong("no zip file: too short for a directory");
-        }
-        read(file, 0, &mut first)?;
-        if !first.starts_with(b"PK") {
-            return wrong("no zip file by its first bytes");
-        }
-        let mut last = vec![0; (END_BYTES + 0xffff).min(usize::try_from(total_bytes).unwrap_or(usize::MAX))];
-        // Without a comment, as numpy writes it, the last bytes suffice.
-        let mut tail = vec![0; END_BYTES];
-        read(file, total_bytes - END_BYTES as u64, &mut tail)?;
-        if !Self::is_at(&tail) {
-            read(file, total_bytes - last.len() as u64, &mut last)?;
-            let starts = (0..=last.len() - END_BYTES).rev();
-            let Some(start) = starts.into_iter().find(|start| Self::is_at(&last[*start..])) else {
-                return wrong("truncated: a zip file without a directory at its end");
-            };
-            tail = last.split_off(start);
-        }
-        let at = total_bytes - tail.len() as u64;
-        let [disk, of_disk, here, members] = [4, 6, 8, 10].map(|at| u16_at(&tail, at));
-        let [bytes, offset] = [12, 16].map(|at| u32_at(&tail, at));
-        let is_zip64 = [disk, of_disk, here, members].contains(&u16::MAX) || [bytes, offset].contains(&u32::MAX);
-        let (end, at) = match is_zip64 {
-            true => Self::find64(file, at)?,
-            false => {
-                if disk != 0 || of_disk != 0 || here != members {
-                    return wrong("one of several files of an archive");
-                }
-                let plain = Self { members: members.into(), bytes: bytes.into(), offset: offset.into() };
-                // Some writers add the end of zip64 although all numbers fit.
-                match (!plain.ends_at(at)).then(|| Self::find64(file, at)) {
-                    Some(Ok(found)) if found.0 == plain => found,
-                    Some(Err(error @ Fault::Io(_))) => return Err(error),
-                    None | Some(_) => (plain, at),
-                }
-            }
-        };
-        // Readers disagree on the position of bytes before or between the parts.
-        match end.ends_at(at) && end.members.saturating_mul(ENTRY_BYTES as u64) <= end.bytes {
-            true => Ok(end),
-            false => wrong(format!(
-                "a directory of {} members in {} bytes at byte {}, which should end at byte {at}",
-                end.members, end.bytes, end.offset
-            )),
-        }
-    }
-
-    fn ends_at(&self, at: u64) -> bool {
-        self.offset.checked_add(self.bytes) == Some(at)
-    }
-
-    /// Whether these bytes are the end of a directory, to the last one.
-    fn is_at(bytes: &[u8]) -> bool {
-        bytes.starts_with(b"PK\x05\x06") && END_BYTES + usize::from(u16_at(bytes, 20)) == bytes.len()
-    }
-
-    /// That of zip64 whose plain one begins at `at`; also where it begins.
-    fn find64<R: ReadAt + ?Sized>(file: &R, at: u64) -> Result<(Self, u64)> {
-        let lies = || wrong("its zip64 directory is not at the expected offset");
-        let Some(locator_at) = at.checked_sub(LOCATOR_BYTES) else { return lies() };
-        let (mut locator, mut end) = ([0; LOCATOR_BYTES as usize], [0; END64_BYTES]);
-        read(file, locator_at, &mut locator)?;
-        let start = u64_at(&locator, 8);
-        if !locator.starts_with(b"PK\x06\x07") || start.checked_add(END64_BYTES as u64) != Some(locator_at) {
-            return lies();
-        }
-        read(file, start, &mut end)?;
-        let is_whole = end.starts_with(b"PK\x06\x06") && u64_at(&end, 4) == END64_BYTES as u64 - 12;
-        let [here, members, bytes, offset] = [24, 32, 40, 48].map(|at| u64_at(&end, at));
-        if !is_whole || here != members || u32_at(&end, 16) != 0 || u32_at(&end, 20) != 0 {
-            return lies();
-        }
-        Ok((Self { members, bytes, offset }, start))
-    }
-}
-
 impl Entry {
-    /// Takes the next one off a directory that begins at `directory`. [`Entry::check`] tells whether it can be read.
-    fn take(rest: &mut &[u8], directory: u64) -> Result<Self> {
+    /// Takes the next one off a directory that begins at `directory`, in an archive that `before` bytes precede. [`Entry::check`] tells whether it can be read.
+    fn take(rest: &mut &[u8], directory: u64, before: u64) -> Result<Self> {
         let cut = || Fault::Data("damaged: its directory ends within a member".to_owned());
         let (fixed, after) = rest.split_at_checked(ENTRY_BYTES).ok_or_else(cut)?;
         if !fixed.starts_with(b"PK\x01\x02") {
@@ -510,14 +434,19 @@ impl Entry {
         let (extra, after) = after.split_at_checked(extra_bytes).ok_or_else(cut)?;
         let (_, after) = after.split_at_checked(comment_bytes).ok_or_else(cut)?;
         *rest = after;
-        let Ok(name) = str::from_utf8(name) else {
-            return wrong(format!("member {:?}: a name that is not UTF-8", text::shown(name)));
+        let stored = name;
+        let Some(name) = unicode_name(stored, extra).or_else(|| str::from_utf8(stored).ok()) else {
+            return wrong(format!(
+                "member {:?}: a name that is not UTF-8, in a code page that the archive does not name: unpack it where it was made",
+                text::shown(stored)
+            ));
         };
         let of_member = |what: String| wrong(what).map_err(|error| error.of_member(name));
         let [packed, bytes, offset] = [20, 24, 42].map(|at| u32_at(fixed, at));
         let Some([bytes, packed_bytes, offset]) = whole_lengths([bytes, packed, offset], extra) else {
             return of_member("its zip64 lengths are missing".to_owned());
         };
+        let offset = offset.saturating_add(before);
         let end = offset.checked_add(packed_bytes);
         if u16_at(fixed, 34) != 0 || end.is_none_or(|end| end > directory) {
             return of_member(format!(
@@ -534,7 +463,8 @@ impl Entry {
         }
         let (flags, method, crc) = (u16_at(fixed, 8), u16_at(fixed, 10), u32_at(fixed, 16));
         let is_link = fixed[5] == UNIX && u16_at(fixed, 40) & MODE_KIND == MODE_LINK;
-        Ok(Self { name: name.to_owned(), bytes, crc, flags, method, is_link, packed_bytes, offset })
+        let stored_name = (stored != name.as_bytes()).then(|| stored.to_vec());
+        Ok(Self { name: name.to_owned(), stored_name, bytes, crc, flags, method, is_link, packed_bytes, offset })
     }
 
     /// Fails if the member is of a kind that is not read, or its lengths contradict each other.
@@ -565,34 +495,13 @@ impl Entry {
         self.method == 8
     }
 
+    fn stored_name(&self) -> &[u8] {
+        self.stored_name.as_deref().unwrap_or(self.name.as_bytes())
+    }
+
     /// Range that has the header and the first `most_packed` bytes of the data, if the header has at most `most_extra_bytes` of extra fields.
     pub fn about(&self, most_extra_bytes: u64, most_packed: u64) -> Range<u64> {
-        let header = (LOCAL_BYTES + self.name.len()) as u64 + most_extra_bytes;
+        let header = (LOCAL_BYTES + self.stored_name().len()) as u64 + most_extra_bytes;
         self.offset..self.offset + header + self.packed_bytes.min(most_packed)
     }
-}
-
-/// Length, compressed length and offset of a member; fields of all ones are taken from its zip64 field; `None` if that field
-/// lacks them.
-fn whole_lengths(said: [u32; 3], mut extra: &[u8]) -> Option<[u64; 3]> {
-    let mut field: &[u8] = &[];
-    while let Some((head, rest)) = extra.split_at_checked(4) {
-        let (content, rest) = rest.split_at_checked(u16_at(head, 2) as usize)?;
-        if u16_at(head, 0) == 1 {
-            field = content;
-        }
-        extra = rest;
-    }
-    let mut whole = [0; 3];
-    for (whole, said) in whole.iter_mut().zip(said) {
-        *whole = match said {
-            u32::MAX => {
-                let (number, rest) = field.split_at_checked(8)?;
-                field = rest;
-                u64_at(number, 0)
-            }
-            said => said.into(),
-        };
-    }
-    Some(whole)
 }

@@ -4,9 +4,11 @@
 //! headers and lengths contradict each other are refused.
 //!
 //! # Specification
-//! PKWARE APPNOTE 6.3.10, 4.3.7 (local header), 4.3.12 (directory), 4.3.14 to 4.3.16 (end), 4.5.3 (zip64).
+//! PKWARE APPNOTE 6.3.10, 4.3.7 (local header), 4.3.12 (directory), 4.3.14 to 4.3.16 (end), 4.5.3 (zip64), 4.6.9 (0x7075, names in UTF-8).
 
 pub(crate) mod archive;
+mod end;
+mod extra;
 mod folder;
 #[cfg(test)]
 pub(crate) mod written;

@@ -120,9 +120,12 @@ impl List {
     pub fn find(path: &Path, columns: &Columns, settings: &StoreSettings) -> Result<Self> {
         let mut kind = kind_of(path).ok_or_else(|| {
             let known = EXTENSIONS.map(|(extension, _)| format!(".{extension}")).join(", ");
-            Error::usage(format!("neither a folder nor a list: a list ends in {known}"))
-                .in_file(path)
-                .help("shardpack convert reads shards")
+            let error = Error::usage(format!("neither a folder nor a list: a list ends in {known}")).in_file(path);
+            match crate::names::is_tar(path) {
+                true => error
+                    .help("shardpack convert SRC DST packs the tree of images in a tar, with its folders as classes"),
+                false => error.help("shardpack convert reads shards"),
+            }
         })?;
         let mut file = regular::open(path).map_err(|e| sys::io_error("cannot open", path, e))?;
         if kind == Kind::Coco {

@@ -35,7 +35,7 @@ use super::{
     packed,
 };
 use crate::{
-    foreign::{Kind, ShardFile, files, lmdb},
+    foreign::{Kind, ShardFile, files, hdf5, lmdb},
     sys,
 };
 pub use preview::{Preview, SamplePreview};
@@ -188,11 +188,14 @@ impl Shards {
                 File { shard, name, split }
             })
             .collect();
-        samples::check(files.iter().map(|file| &file.shard), &wanted)?;
+        let mut wanted = wanted;
+        found.notes.extend(samples::check(&files.iter().map(|file| &file.shard).collect::<Vec<_>>(), &mut wanted)?);
         splits::inside(&mut files, &wanted, splits)?;
         splits::by_name(&mut files, splits)?;
         found.notes.extend(splits::in_names(&files, splits));
-        lmdb::check(&wanted.entries)?;
+        if !hdf5::are_samples(&wanted.entries) {
+            lmdb::check(&wanted.entries)?;
+        }
         if let Some(other) =
             files.iter().find(|file| !wanted.entries.is_unsaid() && !file.shard.kind.takes(&wanted.entries))
         {

@@ -1,43 +1,75 @@
 //! Detects files that hold one sample or one column each, where the reader expects tables of rows.
 //!
-//! This is an error, because the rows of such files are not samples.
+//! The rows of such files are not samples. Files whose datasets allow no other reading are one sample each; others are an error.
 
-use shardpack_format::{Error, Result, formats::foreign::FieldSelection};
+use shardpack_format::{
+    Error, Result,
+    formats::foreign::{Entries, FieldSelection},
+    splits,
+};
 
-use crate::foreign::ShardFile;
+use crate::foreign::{Kind, ShardFile, hdf5};
 
-/// Fails if the first and the last of several files look like one sample each, or like different columns of one table.
+/// Files that are looked at, beside the last one.
+const LOOKS: usize = 8;
+
+/// Checks that files are no samples; files that can be nothing but a sample each are chosen as such in `wanted`, and the result is a note.
 ///
 /// # Errors
-/// If they do. Unreadable files pass the check.
-pub(super) fn check<'f>(
-    mut files: impl ExactSizeIterator<Item = &'f ShardFile>,
-    wanted: &FieldSelection,
-) -> Result<()> {
-    let count = files.len();
+/// If some of them look like one sample each, or the first and the last like different columns of one table. Unreadable files pass
+/// the check.
+pub(super) fn check(files: &[&ShardFile], wanted: &mut FieldSelection) -> Result<Option<String>> {
     // Explicit options override the check.
     let is_said = wanted.image.is_some() || wanted.label.is_some() || wanted.components.is_some();
-    let (Some(first), Some(last)) = (files.next(), files.last()) else { return Ok(()) };
-    if is_said {
-        return Ok(());
+    if is_said || !wanted.entries.is_unsaid() {
+        return Ok(None);
     }
     // The walk reports damaged files.
-    let (Ok(Some(one)), Ok(Some(other))) = (first.outline(), last.outline()) else { return Ok(()) };
-    if one.names != other.names {
-        return match (&one.names[..], &other.names[..]) {
-            ([own], [theirs]) => Err(columns(first, own, last, theirs)),
-            _ => Ok(()),
-        };
+    let step = files.len().div_ceil(LOOKS).max(1);
+    let last = files.last().filter(|_| !(files.len() - 1).is_multiple_of(step));
+    let looked: Vec<_> =
+        files.iter().step_by(step).chain(last).filter_map(|file| Some((file, file.outline().ok()?))).collect();
+    let known: Vec<_> = looked.iter().filter_map(|(file, found)| Some((file, found.as_ref()?))).collect();
+    // Files with groups have no outline.
+    let are_flat = known.len() == looked.len();
+    let (Some((first, one)), Some((last, other))) = (known.first(), known.last()) else { return Ok(None) };
+    if let (true, [own], [theirs]) = (one.names != other.names, &one.names[..], &other.names[..]) {
+        return Err(columns(first, own, last, theirs));
     }
-    if !one.is_sample || !other.is_sample {
-        return Ok(());
+    // Files of numpy that look like a sample each are rows only if an option says so.
+    let are_hdf5 = Kind::parse(hdf5::FILE).is_ok_and(|kind| files.iter().all(|file| file.kind == kind));
+    let is_any_sure = known.iter().any(|(_, found)| found.is_surely_sample);
+    let are_likely = are_flat && files.len() > 1 && one.is_sample && other.is_sample;
+    if !are_hdf5 || !is_any_sure && !are_likely {
+        return Ok(None);
     }
-    let what =
-        format!("{count} files that look like a sample each, and not like tables of rows: the first has {}", one.told);
+    let are_sure = are_flat && known.iter().all(|(_, found)| found.is_surely_sample && found.names == one.names);
+    let is_split = |file: &&ShardFile| file.path.file_stem().and_then(|stem| stem.to_str()).is_some_and(is_of_split);
+    if are_sure && files.len() > 1 && !files.iter().any(is_split) {
+        wanted.entries = file_samples();
+        let note = "each file is one sample: its datasets have the axes of one image; --images PATH or --components NAMES packs rows";
+        return Ok(Some(note.to_owned()));
+    }
+    let what = match files.len() {
+        1 => format!("a file that looks like one sample, and not like a table of rows: it has {}", one.told),
+        count => format!(
+            "{count} files that look like a sample each, and not like tables of rows: the first has {}",
+            one.told
+        ),
+    };
     Err(Error::usage(what).in_file(&first.path).help(
-        "write them as one file whose rows are the samples, or as .npy files; --images PATH or --components NAMES packs their rows all \
-         the same",
+        "--from hdf5:file packs each file as a sample; --images PATH or --components NAMES packs the rows of its datasets",
     ))
+}
+
+/// The choice of files that are a sample each.
+fn file_samples() -> Entries {
+    Entries { dialect: Some(hdf5::FILE.to_owned()), ..Entries::default() }
+}
+
+/// Whether a file of this name holds the samples of a split.
+fn is_of_split(stem: &str) -> bool {
+    stem.to_lowercase().split(|c: char| !c.is_alphanumeric()).any(|word| splits::KNOWN.contains(&word))
 }
 
 /// The error for files with one dataset each under different names: images in one, labels in the other. Rows are never joined across files.

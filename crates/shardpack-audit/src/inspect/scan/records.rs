@@ -2,7 +2,7 @@
 
 use shardpack_format::{
     Error, ErrorKind, Result,
-    formats::foreign::{FieldSelection, Image, Record, Walk},
+    formats::foreign::{Image, Record, Walk},
     image_header::Header,
     text,
 };
@@ -22,7 +22,7 @@ pub(super) fn scan(
     monitor: &dyn Monitor,
     found: &mut SampleCallback<'_>,
 ) -> Result<FileFacts> {
-    let mut walk = match file.walk(&FieldSelection::default(), &|| monitor.check_cancelled()) {
+    let mut walk = match file.walk(&file.own_selection(), &|| monitor.check_cancelled()) {
         Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
         Ok(walk) => walk,
         Err(error) => return Ok(FileFacts { problem: Some(error), is_cut: true, ..FileFacts::default() }),

@@ -10,7 +10,7 @@ mod tar;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use rayon::prelude::*;
-use shardpack_format::{Error, ErrorKind, Result, formats::foreign::FieldSelection, size, text};
+use shardpack_format::{Error, ErrorKind, Result, size, text};
 use shardpack_runtime::Instant;
 
 use super::{
@@ -255,7 +255,7 @@ fn usual_shapes<'f>(files: &'f [ShardFile], walked: &[Walked]) -> BTreeMap<&'f s
 /// The keys of the records at `offsets`, read again: few keys are duplicates, and keeping all keys would need much memory.
 fn keys_at(file: &ShardFile, mut offsets: BTreeSet<u64>) -> BTreeMap<u64, Vec<u8>> {
     let mut keys = BTreeMap::new();
-    let Ok(mut walk) = file.walk(&FieldSelection::default(), &|| Ok(())) else { return keys };
+    let Ok(mut walk) = file.walk(&file.own_selection(), &|| Ok(())) else { return keys };
     // The first walk reported unreadable records.
     while !offsets.is_empty()
         && let Ok(Some(record)) = walk.next()

@@ -14,7 +14,7 @@ const IMAGE: &[u8] = b"image";
 
 /// Adds the findings to `walked`; an error means that the rest of the file cannot be parsed.
 pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, walked: &mut Walked) -> Result<()> {
-    let mut walk = file.walk(&FieldSelection::default(), &|| monitor.check_cancelled())?;
+    let mut walk = file.walk(&file.own_selection(), &|| monitor.check_cancelled())?;
     let mut bytes = Vec::new();
     let mut end = 0;
     while let Some(record) = walk.next()? {
@@ -67,7 +67,7 @@ pub(super) fn walk(file: &ShardFile, options: &Options, monitor: &dyn Monitor, w
 
 /// Adds the reasons for which a conversion would refuse the file's splits.
 fn find_odd_splits(file: &ShardFile, walked: &mut Walked) -> Result<()> {
-    let wanted = FieldSelection { no_labels: true, ..FieldSelection::default() };
+    let wanted = FieldSelection { no_labels: true, ..file.own_selection() };
     let names = file.splits(&wanted)?;
     if !names.iter().all(|name| SPLITS.contains(&name.as_str())) {
         return Ok(());

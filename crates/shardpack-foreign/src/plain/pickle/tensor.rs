@@ -11,7 +11,7 @@
 
 use std::{ops::Range, sync::Arc};
 
-use super::{super::Array, Dtype, EncodedRange, Global, Machine, Object, Slot, Value};
+use super::{super::Array, Dtype, EncodedRange, Global, Machine, Object, Slot, Storages, Value};
 
 /// Prefix of a storage: a pickle of the number 0x1950a86a20f9469cfc6c.
 const MAGIC: &[u8] = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.";
@@ -71,11 +71,40 @@ impl Machine<'_> {
         self.push(Slot::None)
     }
 
+    /// A storage behind the pickle, of a persistent id: `('storage', type, key, location, items)`.
+    pub(super) fn outer_storage(&mut self, storages: &Storages<'_>) -> Result<(), String> {
+        let id = self.pop()?;
+        let wrong = || "a persistent id that is no storage".to_owned();
+        let (dtype, key, count) = match self.tuple(id) {
+            Some(&[word, dtype, key, _, Slot::Int(count, _), ..]) if self.name(word).as_deref() == Some(b"storage") => {
+                match dtype {
+                    Slot::Global(Global::Storage(dtype)) => (Dtype::parse(dtype.as_bytes())?, key, count),
+                    // A type that is not read.
+                    Slot::Object(number) if matches!(self.object(number), Object::Foreign(_)) => {
+                        return self.push(dtype);
+                    }
+                    _ => return Err(wrong()),
+                }
+            }
+            _ => return Err(wrong()),
+        };
+        let key = self.name(key).ok_or_else(wrong)?;
+        let missing = || format!("storage {} is missing", String::from_utf8_lossy(&key));
+        let count = u64::try_from(count).map_err(|_| wrong())?;
+        let bytes = count.checked_mul(dtype.item_bytes()).ok_or_else(wrong)?;
+        let range = storages(&key, bytes).ok_or_else(missing)?;
+        let array = dtype.array(vec![count], false, EncodedRange::Plain(range))?;
+        self.push_object(Object::Array(Arc::new(array)), 0)
+    }
+
     /// A tensor, of its storage and where its items lie in that.
     pub(super) fn rebuild_tensor(&mut self, arguments: [Slot; 4]) -> Result<(), String> {
         self.has_storage = true;
         let wrong = || "a tensor without storage, offset, size and stride".to_owned();
         let [Slot::Object(storage), Slot::Int(offset, _), size, stride] = arguments else { return Err(wrong()) };
+        if let Object::Foreign(_) = self.object(storage) {
+            return self.push(Slot::Object(storage));
+        }
         let Object::Array(storage) = self.object(storage) else { return Err(wrong()) };
         let (storage, shape, strides) = (Arc::clone(storage), self.shape(size)?, self.shape(stride)?);
         let (Ok(offset), &[held]) = (u64::try_from(offset), &storage.shape[..]) else { return Err(wrong()) };
@@ -128,6 +157,9 @@ impl Places {
         if let (true, EncodedRange::Plain(range)) = (in_c || is_fortran, data) {
             let start = range.start + start;
             return dtype.array(shape, is_fortran, EncodedRange::Plain(start..start + bytes));
+        }
+        if data.range().is_some_and(|range| range.end > input.len()) {
+            return Err("a tensor whose items do not lie together: save it after contiguous()".to_owned());
         }
         work(bytes)?;
         let data = data.read(input);

@@ -180,7 +180,9 @@ fn names_that_mislead_are_refused_with_their_archive() {
     let mut bytes = zip(&[("a/1.jpg", text(1), false)]);
     let at = bytes.windows(4).position(|four| four == b"PK\x01\x02").unwrap() + 46;
     bytes[at] = 0xff;
-    assert_eq!(said(&bytes), "there/all.zip: member \"\\xff/1.jpg\": a name that is not UTF-8");
+    assert!(
+        said(&bytes).starts_with("there/all.zip: member \"\\xff/1.jpg\": a name that is not UTF-8, in a code page")
+    );
     // A store would have no objects of these names either.
     let folder = opened(&zip(&[("a//1.jpg", text(1), false), ("./2.jpg", text(2), false), ("b/", text(3), false)]));
     let (page, _) = folder.unwrap().first_page().unwrap();
@@ -240,4 +242,35 @@ fn bytes_that_were_read_ahead_are_those_of_the_file() {
         assert!(ahead.read_at(150, &mut [0; 51]).is_err());
     }
     assert!(Ahead::open(file.as_ref(), false, 0..200).unwrap().bytes.is_empty());
+}
+
+#[test]
+fn an_archive_behind_a_program_is_read_and_every_cut_and_flip_of_it_is_found() {
+    let good = some();
+    let program = b"#!/bin/sh\nexit 0\n".as_slice();
+    let bytes = [program, &good].concat();
+    assert_eq!(files(&opened(&bytes).unwrap()), files(&opened(&good).unwrap()));
+    for end in 0..bytes.len() {
+        assert!(opened(&bytes[..end]).is_err(), "cut at {end}");
+    }
+    // Any file may come first, but the directory has to lead to a member.
+    assert!(opened(&good[1..]).is_err());
+    assert!(opened(&[program, &good[..4], &good].concat()).is_ok());
+    let first = good.windows(4).position(|four| four == b"PK\x01\x02").unwrap();
+    for at in first + 42..first + 46 {
+        let mut wrong = bytes.clone();
+        wrong[program.len() + at] ^= 1;
+        assert!(opened(&wrong).is_err(), "{at}");
+    }
+    let whole = files(&opened(&bytes).unwrap());
+    for at in program.len()..bytes.len() {
+        let mut wrong = bytes.clone();
+        wrong[at] ^= 4;
+        // Times and attributes are not read.
+        let found = opened(&wrong).map(|folder| files(&folder));
+        let is_other_content = |found: &BTreeMap<String, Result<Vec<u8>, String>>| {
+            found.iter().any(|(name, content)| content.is_ok() && whole.get(name).is_some_and(|own| own != content))
+        };
+        assert!(!found.is_ok_and(|found| is_other_content(&found)), "{at}");
+    }
 }
