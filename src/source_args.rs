@@ -307,6 +307,7 @@ impl Records {
         FieldSelection {
             no_labels: false,
             components: None,
+            targets: Vec::new(),
             renames: Vec::new(),
             image: self.image_feature.clone(),
             label: self.label_feature.clone(),

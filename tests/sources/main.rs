@@ -44,6 +44,7 @@ mod npz;
 mod numpy_rows;
 mod object_classes;
 mod pairs;
+mod shard_targets;
 mod side_by_side;
 mod targets;
 mod values;

@@ -11,7 +11,7 @@ mod csv;
 mod extensions;
 mod file_columns;
 mod files;
-mod json;
+pub(crate) mod json;
 mod jsonl;
 mod label_value;
 mod lines;
