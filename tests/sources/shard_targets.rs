@@ -65,7 +65,7 @@ fn every_kind_of_file_gives_the_same_arrays_in_every_format() {
         for format in ["webdataset", "mds", "tfrecord"] {
             let (source, dst) = (folder.join(source), bench.at(&format!("{source}-{format}")));
             let target = ["--target", "age,n=count:uint8,vec:float32", "--format", format];
-            convert(&source, &dst, &target).code(0).says("age.npy <f8[]").says("n.npy |u1[]");
+            convert(&source, &dst, &target).code(0).says("target  age: float64[]").says("target  n: uint8[]");
             check(&dst, "age.npy", "<f8[]", &AGES, f64::to_le_bytes);
             check(&dst, "n.npy", "|u1[]", &[7u8, 8, 9, 10], u8::to_le_bytes);
             check(&dst, "vec.npy", "<f4[2]", &vec.map(|one| one as f32), f32::to_le_bytes);
@@ -85,7 +85,7 @@ fn targets_need_no_other_components_and_leave_out_what_nobody_wants() {
             }
             let dst = bench.at(&format!("{source}-{}", options[1]));
             let ran = convert(&folder.join(source), &dst, &[&options[..], &["--target", "age"]].concat()).code(0);
-            ran.says("age.npy <f8[]").says_not("none has one");
+            ran.says("target  age: float64[]").says_not("none has one");
             check(&dst, "age.npy", "<f8[]", &AGES, f64::to_le_bytes);
             assert_eq!(Dataset::open(&dst).unwrap().manifest().components.len(), 2 + others, "{source} {options:?}");
             run(&["verify", at(&dst), "--quiet", "--against", at(&folder.join(source))]).code(0);
@@ -123,7 +123,7 @@ fn a_bad_value_is_a_bad_sample_and_a_missing_value_leaves_the_component_out() {
     convert(&source, &bench.at("no"), &["--target", "age"]).code(1).says("field \"age\": \"old\" is no number");
     assert!(!bench.at("no").join("manifest.json").exists());
     let skip = ["--target", "age", "--on-bad", "skip"];
-    convert(&source, &bench.dst(), &skip).code(0).says("packed  3 of 4").says("age.npy <i8[]?");
+    convert(&source, &bench.dst(), &skip).code(0).says("packed  3 of 4").says("target  age: int64[]");
     assert_eq!(items(&bench.dst(), "age.npy").len(), 2);
     // A target is no class.
     convert(&source, &bench.at("label"), &["--target", "cls"]).code(0).says("4 images without labels");
@@ -140,4 +140,48 @@ fn parts_have_the_same_arrays() {
     }
     run(&["merge", at(&bench.at("parts"))]).code(0);
     assert_eq!(contents(&bench.at("parts")), contents(&bench.dst()));
+}
+
+#[test]
+fn labels_with_fractions_are_arrays_wherever_they_come_from() {
+    let (bench, folder) = written();
+    let labels = [1.5, 2.0, 2.5, 3.0];
+    for source in ["labels.tar", "labels.parquet", "labels.h5", "labels.tfrecord", "labels.lmdb"] {
+        for format in ["webdataset", "mds", "tfrecord"] {
+            let (source, dst) = (folder.join(source), bench.at(&format!("{source}-{format}")));
+            convert(&source, &dst, &["--format", format]).code(0).says("target  labels: float64[]");
+            check(&dst, "labels.npy", "<f8[]", &labels, f64::to_le_bytes);
+            run(&["verify", at(&dst), "--quiet", "--against", at(&source)]).code(0);
+        }
+    }
+    let csv: String = (0..4).map(|n| format!("{n}.jpg,{}\n", labels[n])).collect();
+    let images = Bench::with(&["0.jpg", "1.jpg", "2.jpg", "3.jpg"]);
+    let list = shardpack_testing::lists::list(&images, "a.csv", &format!("path,label\n{csv}"));
+    shardpack_testing::lists::pack(&list, &images.dst(), &[]).code(0).says("target  labels: float64[]");
+    let dataset = Dataset::open(images.dst()).unwrap();
+    assert_eq!(dataset.manifest().components, ["jpg", "labels.npy"]);
+    shardpack_testing::lists::verify(&images.dst(), &list, &[]);
+    // Compressed files are read once more, and nothing is unpacked for this.
+    let tar = fs::read(folder.join("labels.tar")).unwrap();
+    let packed = bench.at("labels.tar.gz");
+    let mut writer = flate2::write::GzEncoder::new(fs::File::create(&packed).unwrap(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut writer, &tar).unwrap();
+    writer.finish().unwrap();
+    convert(&packed, &bench.at("gz"), &[]).code(0).says("target  labels: float64[]");
+    check(&bench.at("gz"), "labels.npy", "<f8[]", &labels, f64::to_le_bytes);
+    // Words among them stay text.
+    convert(&folder.join("labels.tar"), &bench.at("left"), &["--no-labels"]).code(0).says_not("target  ");
+}
+
+#[test]
+fn targets_are_in_the_document_of_a_plan() {
+    let (_bench, folder) = written();
+    let source = folder.join("json.tar");
+    let ran = convert(&source, &folder.join("none"), &["--target", "age,vec", "--dry-run", "--json"]).code(0);
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let expected = serde_json::json!([
+        { "name": "age", "dtype": "float64", "shape": [], "mean_length": null, "samples": 4 },
+        { "name": "vec", "dtype": "float64", "shape": [2], "mean_length": null, "samples": 4 },
+    ]);
+    assert_eq!(document["datasets"][0]["targets"], expected);
 }

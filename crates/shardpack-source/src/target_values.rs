@@ -126,6 +126,12 @@ impl Target {
         self.values.get(start..end).and_then(|value| str::from_utf8(value).ok()).unwrap_or_default()
     }
 
+    /// Whether all values are numbers or lists of numbers, and there are some.
+    pub fn are_arrays(&self) -> bool {
+        let is_array = |number: usize| Parsed::parse(&unquoted(self.value(number))).is_ok();
+        !self.values.is_empty() && (0..self.ends.len()).all(is_array)
+    }
+
     /// The dtype of all values, in numpy's notation; `bad` gets the values without one.
     fn dtype(&self, bad: &mut BTreeMap<usize, String>) -> &'static str {
         let (mut are_truths, mut are_whole) = (true, true);

@@ -17,9 +17,15 @@ use crate::{
     target_values::{Arrays, Target},
 };
 
-/// The columns of targets, and whether samples may lack values.
+/// The columns of targets.
 #[derive(Debug, Default)]
-pub(super) struct Targets(Vec<Target>, bool);
+pub(super) struct Targets {
+    all: Vec<Target>,
+    /// Samples may lack values.
+    may_lack: bool,
+    /// The last one is the column of labels that are no classes. Samples may lack it.
+    has_label: bool,
+}
 
 /// The arrays of all rows.
 #[derive(Default)]
@@ -28,8 +34,6 @@ pub(super) struct TargetArrays {
     pub forms: Vec<Form>,
     /// Of each column: its name and its arrays.
     columns: Vec<(String, Arrays)>,
-    /// What the columns are, for the user.
-    pub notes: Vec<String>,
 }
 
 impl Targets {
@@ -42,11 +46,33 @@ impl Targets {
         let of_dataset = of_dataset.filter_map(|kind| kind.listed().map(str::to_owned));
         let may_lack = options.on_missing == Some(OnMissing::Empty);
         let said = if columns.targets.is_empty() { of_dataset.collect() } else { columns.targets.clone() };
-        said.iter().map(|said| Target::parse(said)).collect::<Result<_>>().map(|all| Self(all, may_lack))
+        said.iter().map(|said| Target::parse(said)).collect::<Result<_>>().map(|all| Self {
+            all,
+            may_lack,
+            has_label: false,
+        })
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
+    }
+
+    /// Adds the column of labels that are numbers and no classes; returns whether it can be a target.
+    pub fn add_label(&mut self, column: &str) -> bool {
+        let target = Target::parse(column).ok().filter(|target| target.column == column);
+        self.has_label = target.is_some();
+        self.all.extend(target);
+        self.has_label
+    }
+
+    /// Whether the labels that [`Targets::add_label`] added are numbers in all rows that have some.
+    pub fn has_numeric_labels(&self) -> bool {
+        self.has_label && self.all.last().is_some_and(Target::are_arrays)
+    }
+
+    /// Whether samples may lack target `at`.
+    fn may_lack(&self, at: usize) -> bool {
+        self.may_lack || self.has_label && at + 1 == self.all.len()
     }
 
     /// The numbers of the columns among `names`. `is_taken` says that a column has another role.
@@ -55,7 +81,7 @@ impl Targets {
     /// If a column is missing or taken, or is named twice.
     pub fn columns(&mut self, names: &[String], is_taken: impl Fn(usize) -> bool) -> Result<Vec<usize>> {
         let mut found = Vec::new();
-        for target in &mut self.0 {
+        for target in &mut self.all {
             let at = find(names, &target.column, "--target")?;
             if is_taken(at) || found.contains(&at) {
                 return Err(Error::usage(format!(
@@ -81,11 +107,11 @@ impl Targets {
         let members = members.ok_or_else(|| Error::data(format!("line {line}: its columns cannot be read")))?;
         let mut rest = Vec::with_capacity(object.len());
         let mut others = json::Object::begin(&mut rest);
-        for (name, raw) in members.iter().filter(|(name, _)| self.0.iter().all(|target| target.member != *name)) {
+        for (name, raw) in members.iter().filter(|(name, _)| self.all.iter().all(|target| target.member != *name)) {
             others.member(name.as_bytes())?.extend_from_slice(raw.as_bytes());
         }
         others.end();
-        for target in &mut self.0 {
+        for target in &mut self.all {
             target.push(members.iter().find(|(name, _)| *name == target.member).map_or("", |(_, raw)| raw));
         }
         Ok(Cow::Owned(rest))
@@ -93,12 +119,14 @@ impl Targets {
 
     /// The values of row `number`, as they are in the list.
     pub fn of_row(&self, number: usize) -> Vec<&str> {
-        self.0.iter().map(|target| target.value(number)).collect()
+        self.all.iter().map(|target| target.value(number)).collect()
     }
 
-    /// The columns without a value in row `number`.
+    /// The column without a value in row `number`, if `--on-missing` decides on it.
     pub fn missing(&self, number: usize) -> Option<&str> {
-        self.0.iter().find(|target| target.value(number).is_empty()).map(|target| target.column.as_str())
+        let is_missing =
+            |(at, target): &(usize, &Target)| target.value(number).is_empty() && (self.may_lack || !self.may_lack(*at));
+        self.all.iter().enumerate().find(is_missing).map(|(_, target)| target.column.as_str())
     }
 
     /// Appends the arrays of all rows to `texts`; equal values share one. `first_form` is the number of the first form, `line` gives the
@@ -108,15 +136,13 @@ impl Targets {
     /// If no row of a column has an array.
     pub fn arrays(&self, texts: &mut Vec<u8>, first_form: u32, line: impl Fn(usize) -> u64) -> Result<TargetArrays> {
         let mut all = TargetArrays::default();
-        for target in &self.0 {
+        for (at, target) in self.all.iter().enumerate() {
             let place = |number| format!("line {}, column {:?}", line(number), target.member);
             let mut arrays = target.arrays(texts, first_form + all.forms.len() as u32, place)?;
-            let is_lacking = self.1 && (0..arrays.cells.len()).any(|number| target.value(number).is_empty());
+            let is_lacking = self.may_lack(at) && (0..arrays.cells.len()).any(|number| target.value(number).is_empty());
             if let Some(kind) = arrays.component.kind().cloned().filter(|_| is_lacking) {
                 arrays.component = arrays.component.with_kind(Type { is_optional: true, ..kind });
             }
-            let kind = arrays.component.kind().map(Type::to_string).unwrap_or_default();
-            all.notes.push(format!("targets: {} {kind}, column {:?}", arrays.component.name(), target.member));
             all.forms.append(&mut arrays.forms);
             all.kinds.push(arrays.component.clone());
             all.columns.push((target.member.clone(), arrays));
@@ -142,7 +168,7 @@ mod tests {
     use super::*;
 
     fn arrays(said: &str, values: &[&str]) -> Result<(String, Vec<Vec<u8>>)> {
-        let mut targets = Targets(vec![Target::parse(said)?], true);
+        let mut targets = Targets { all: vec![Target::parse(said)?], may_lack: true, has_label: false };
         targets.columns(&["path".to_owned(), "age".to_owned()], |at| at == 0)?;
         for (number, value) in values.iter().enumerate() {
             let rest = targets.take(format!(r#"{{"a":1,"age":{value}}}"#).as_bytes(), number as u64 + 2)?.into_owned();

@@ -193,7 +193,7 @@ impl Shards {
 }
 
 /// The cells of a sample that are in its file; the arrays of targets are in the listing.
-fn stored_cells(listing: &Listing, number: u64) -> impl Iterator<Item = &Cell> {
+pub(super) fn stored_cells(listing: &Listing, number: u64) -> impl Iterator<Item = &Cell> {
     let components = listing.components();
     let cells = components.cells_of(number).iter().zip(&components.kinds);
     cells.filter(|(_, kind)| kind.listed().is_none()).map(|(cell, _)| cell)

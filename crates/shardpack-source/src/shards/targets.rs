@@ -11,7 +11,8 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    component::{self, Component, Form, Kind, Type},
+    component::{self, Component, Form, Kind, Type, numpy_name},
+    field_names,
     formats::foreign::FieldSelection,
 };
 
@@ -69,7 +70,10 @@ impl Shards {
     pub(super) fn list_with_targets(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         let mut targets = said(&self.wanted, options)?;
         if targets.is_empty() {
-            return self.list(options, monitor);
+            let found = self.list(options, monitor)?;
+            // Labels that the user leaves out stay as they are.
+            let is_left_out = options.no_labels || self.wanted.no_labels;
+            return if is_left_out { Ok(found) } else { self.with_measured_labels(found, monitor) };
         }
         let (walked, extra) = walked(&self.wanted, &targets, options);
         let list = |options: &Options| {
@@ -94,22 +98,52 @@ impl Shards {
         let mut are_done = are_done.into_iter();
         let todo: Vec<_> = targets.into_iter().zip(places).filter(|_| are_done.next() == Some(false)).collect();
         let (mut todo, places): (Vec<Target>, Vec<Place>) = todo.into_iter().unzip();
-        let mut bad = BTreeMap::new();
-        let mut rows = 0;
-        for one in &found {
-            for values in self.values(one, &todo, &places, monitor)? {
-                for (target, value) in todo.iter_mut().zip(values) {
-                    target.push(value.as_deref().unwrap_or_default());
-                    if let Err(why) = value {
-                        bad.entry(rows).or_insert_with(|| format!("field {:?}: {why}", target.column));
-                    }
-                }
-                rows += 1;
-            }
-        }
+        let bad = self.read(&found, &mut todo, &places, monitor)?;
         self.replace(&mut found, &todo, &places, bad)?;
         found.iter_mut().for_each(|one| drop_extra(one, &extra, &done));
         Ok(found)
+    }
+
+    /// Labels that are no classes, but numbers or lists of numbers in all samples, as arrays.
+    fn with_measured_labels(&self, mut found: Vec<SourceListing>, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
+        // Classes come from elsewhere, and samples of values have their own types.
+        let is_other =
+            |one: &SourceListing| !one.listing.classes.is_empty() || one.listing.components().payload.is_some();
+        if found.iter().any(is_other) {
+            return Ok(found);
+        }
+        let kinds = found.first().map(|one| one.listing.components().kinds.clone()).unwrap_or_default();
+        let is_text = |kind: &Component| {
+            kind.kind().is_none_or(|of| matches!(of.kind, Kind::Json | Kind::Int | Kind::Float | Kind::Text))
+        };
+        let rank = |kind: &&Component| field_names::rank(kind.column(), &field_names::LABELS);
+        let labels = kinds.iter().filter(|kind| rank(kind).is_some()).min_by_key(rank);
+        let Some(kind) = labels.filter(|kind| is_text(kind) || of_one_label(kind).is_some()) else { return Ok(found) };
+        let dtype = of_one_label(kind).map(|dtype| format!(":{dtype}")).unwrap_or_default();
+        let mut targets = vec![Target::parse(&format!("{}{dtype}", kind.column()))?];
+        let Ok(places) = self.places(&mut targets, &found) else { return Ok(found) };
+        let bad = self.read(&found, &mut targets, &places, monitor)?;
+        if bad.is_empty() && targets.iter().all(Target::are_arrays) {
+            self.replace(&mut found, &targets, &places, bad)?;
+        }
+        Ok(found)
+    }
+
+    /// Reads the values of the targets in all samples; returns why some cannot be read, by number of the sample.
+    fn read(
+        &self,
+        found: &[SourceListing],
+        targets: &mut [Target],
+        places: &[Place],
+        monitor: &dyn Monitor,
+    ) -> Result<BTreeMap<usize, String>> {
+        let mut bad = BTreeMap::new();
+        let mut rows = 0..;
+        for one in found {
+            let values = self.values(one, targets, places, monitor)?.into_iter().zip(&mut rows);
+            bad.extend(values.filter_map(|(values, row)| Some((row, push_all(targets, values)?))));
+        }
+        Ok(bad)
     }
 
     /// Where the values of each target are.
@@ -160,25 +194,35 @@ impl Shards {
         if targets.is_empty() {
             return Ok(Vec::new());
         }
-        let reader = Retrying(self.reader(listing, None, monitor)?);
         monitor.begin(Phase::Walking, listing.len(), 0);
-        let mut numbers: Vec<u64> = (0..listing.len()).collect();
-        numbers.sort_unstable_by_key(|number| listing.entry(*number).place);
-        let read = Mutex::new(Vec::with_capacity(numbers.len()));
-        let threads = if self.urls.is_some() { NETWORK_READS } else { shardpack_runtime::threads::cores() };
-        each(&numbers, threads, |number| {
+        let read = Mutex::new(Vec::with_capacity(listing.len() as usize));
+        let take = |number: u64, reader: &dyn SampleReader| {
             if number.is_multiple_of(TELL) {
                 monitor.check_cancelled()?;
                 monitor.advance(TELL.min(listing.len() - number), 0);
             }
-            let value = |(target, place): (&Target, &Place)| match content(&reader, listing, *number, place.which())? {
+            let value = |(target, place): (&Target, &Place)| match content(reader, listing, number, place.which())? {
                 Ok(text) if matches!(place, Place::Member(_)) => Ok(member(&text, &target.column)),
                 other => Ok(other),
             };
             let values = targets.iter().zip(places).map(value).collect::<Result<Vec<_>>>()?;
-            read.lock().unwrap_or_else(PoisonError::into_inner).push((*number, values));
+            read.lock().unwrap_or_else(PoisonError::into_inner).push((number, values));
             Ok(())
-        })?;
+        };
+        match self.files.iter().all(|file| file.shard.is_plain()) {
+            true => {
+                let reader = Retrying(self.reader(listing, None, monitor)?);
+                let mut numbers: Vec<u64> = (0..listing.len()).collect();
+                numbers.sort_unstable_by_key(|number| listing.entry(*number).place);
+                let threads = if self.urls.is_some() { NETWORK_READS } else { shardpack_runtime::threads::cores() };
+                each(&numbers, threads, |number| take(*number, &reader))?;
+            }
+            // Nothing is unpacked to disk only for this.
+            false => {
+                let which: Vec<usize> = places.iter().map(|place| place.which()).collect();
+                self.pass(listing, &which, monitor, take)?;
+            }
+        }
         let mut read = read.into_inner().unwrap_or_else(PoisonError::into_inner);
         read.sort_unstable_by_key(|(number, _)| *number);
         Ok(read.into_iter().map(|(_, values)| values).collect())
@@ -194,7 +238,7 @@ impl Shards {
     ) -> Result<()> {
         let Some(table) = found.first().map(|first| first.listing.components()) else { return Ok(()) };
         let (mut kinds, mut forms, mut texts) = (table.kinds.clone(), table.forms.to_vec(), table.texts.to_vec());
-        let (mut columns, mut notes): (Vec<(usize, Arrays)>, _) = (Vec::new(), Vec::new());
+        let mut columns: Vec<(usize, Arrays)> = Vec::new();
         for (target, place) in targets.iter().zip(places) {
             let mut arrays = target.arrays(&mut texts, forms.len() as u32, |number| shown(found, number))?;
             forms.append(&mut arrays.forms);
@@ -205,8 +249,6 @@ impl Shards {
             let is_optional = arrays.cells.iter().enumerate().any(is_lacking);
             let kind = arrays.component.kind().cloned().map(|kind| Type { is_optional, ..kind });
             let component = kind.iter().fold(arrays.component.clone(), |one, kind| one.with_kind(kind.clone()));
-            let shown = kind.map(|kind| kind.to_string()).unwrap_or_default();
-            notes.push(format!("targets: {} {shown}, field {:?}", component.name(), target.column));
             let at = match place {
                 Place::Component(which) if columns.iter().all(|(at, _)| at != which) => *which,
                 _ => {
@@ -218,7 +260,6 @@ impl Shards {
             columns.push((at, arrays));
         }
         component::check(&kinds)?;
-        found[0].notes.append(&mut notes);
         let (forms, texts) = (Arc::new(forms), Arc::new(texts));
         let mut start = 0;
         for one in found {
@@ -253,6 +294,16 @@ impl Shards {
         }
         Ok(())
     }
+}
+
+/// Adds the values of a sample to the targets; returns why one cannot be read.
+fn push_all(targets: &mut [Target], values: Vec<Value>) -> Option<String> {
+    let mut bad = None;
+    for (target, value) in targets.iter_mut().zip(values) {
+        target.push(value.as_deref().unwrap_or_default());
+        bad = bad.or(value.err().map(|why| format!("field {:?}: {why}", target.column)));
+    }
+    bad
 }
 
 /// The targets that the user names, or those of a dataset that is compared with the shards.
@@ -311,7 +362,16 @@ fn is_array(target: &Target, place: Place, found: &[SourceListing]) -> bool {
         _ => None,
     };
     let is = matches!(place, Place::Component(_)) && !target.has_name();
-    is && found.iter().all(|one| target.takes(dtype(one).as_deref()))
+    let is_one_label = found.first().and_then(|one| one.listing.components().kinds.get(place.which()));
+    is && is_one_label.and_then(of_one_label).is_none() && found.iter().all(|one| target.takes(dtype(one).as_deref()))
+}
+
+/// The dtype of labels that are arrays of one number each, which are single numbers.
+fn of_one_label(kind: &Component) -> Option<&'static str> {
+    match &kind.kind().filter(|_| kind.column() == LABEL)?.kind {
+        Kind::Array { dtype: Some(dtype), shape: Some(shape) } if *shape == [Some(1)] => numpy_name(dtype),
+        _ => None,
+    }
 }
 
 /// Leaves out the components that no sample has and that the user did not name, with the notes on them.
@@ -388,6 +448,11 @@ fn content(reader: &dyn SampleReader, listing: &Listing, number: u64, which: usi
     let form = match components.form(cell.form) {
         Form::Bytes => Form::of_npy(&content, u64::from(bytes)).unwrap_or_default(),
         form => form.clone(),
+    };
+    let is_one_label = components.kinds.get(which).and_then(of_one_label).is_some();
+    let form = match form {
+        Form::Array { dtype, .. } if is_one_label => Form::Array { dtype, shape: Vec::new() },
+        form => form,
     };
     Ok(match form.items(&content) {
         Some(items) => {

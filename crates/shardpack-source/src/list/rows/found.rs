@@ -262,7 +262,6 @@ impl Rows<'_> {
                 _ => {}
             }
         }
-        self.notes.extend_from_slice(&targets.notes);
         looked
     }
 
