@@ -208,7 +208,8 @@ struct PlannedDataset<'a> {
     block_samples: u64,
     /// Components of the samples; the image is first.
     components: &'a [String],
-    /// Components that are arrays, with dtype and shape.
+    /// Components that are arrays, with dtype and shape; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     targets: Vec<PlannedTarget>,
     /// Algorithm of the order, or `source`.
     order: &'a str,

@@ -1,4 +1,4 @@
-//! The targets of a plan: components that are arrays, with dtype and shape over all samples.
+//! The targets of a plan: components beside images that are arrays, with dtype and shape over all samples.
 
 use serde::Serialize;
 use shardpack_format::component::{Component, Form, Kind, numpy_name};
@@ -21,8 +21,11 @@ pub struct PlannedTarget {
 }
 
 impl PlannedTarget {
-    /// The targets of a plan, in the order of its components.
+    /// The targets of a plan, in the order of its components. Samples that are no images are values, which have notes of their own.
     pub fn all(plan: &Plan) -> Vec<Self> {
+        if plan.listing.components().payload.is_some() {
+            return Vec::new();
+        }
         let kinds = &plan.listing.components().kinds;
         let is_held = |kind: &Component| plan.options.format.components.iter().any(|own| own.name() == kind.name());
         let held = kinds.iter().enumerate().filter(|(_, kind)| is_held(kind));

@@ -64,7 +64,7 @@ fn a_changed_mask_is_one_problem() {
     assert_eq!(against().code(0).json()["problems"].as_array().unwrap().len(), 0);
     let mut flipped = mask(1);
     *flipped.last_mut().unwrap() ^= 1;
-    for (content, why) in [(flipped, "other bytes"), (b"x".to_vec(), "other components")] {
+    for (content, why) in [(flipped, "another value of component mask.png"), (b"x".to_vec(), "other components")] {
         bench.file("masks/1.png", &content);
         let document = against().code(1).json();
         let problems = document["problems"].as_array().unwrap();
