@@ -44,9 +44,9 @@ pub struct ListArgs {
     /// names are in the manifest
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "COLUMN[:SEPARATOR]|FIRST..LAST")]
     multi_label: Option<String>,
-    /// For lists: columns with numbers, or lists of numbers, that are no classes: each becomes an array NAME.npy. COLUMN, or
-    /// COLUMN:DTYPE for a dtype of numpy, separated by commas [default dtype: int64 for whole numbers, else float64]
-    #[arg(help_heading = crate::help::SOURCE, long, value_name = "COLUMN[:DTYPE]", value_delimiter = ',')]
+    /// For lists: columns with numbers, or lists of numbers, that are no classes: each becomes an array NAME.npy. COLUMN, COLUMN:DTYPE
+    /// for a dtype of numpy, or NAME=COLUMN:DTYPE, separated by commas [default dtype: int64 for whole numbers, else float64]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "[NAME=]COLUMN[:DTYPE]", value_delimiter = ',')]
     target: Vec<String>,
 }
 
@@ -300,6 +300,7 @@ impl Records {
         FieldSelection {
             no_labels: false,
             components: None,
+            targets: Vec::new(),
             renames: Vec::new(),
             image: self.image_feature.clone(),
             label: self.label_feature.clone(),

@@ -63,6 +63,11 @@ pub struct Args {
     /// Fields to pack as components, separated by commas, with new names for some: energy,forces:f
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "NAME[:AS]", value_delimiter = ',', conflicts_with = "components")]
     fields: Vec<String>,
+    /// Fields with numbers, or lists of numbers, that are no classes: each becomes an array NAME.npy. FIELD, FIELD:DTYPE or
+    /// NAME=FIELD:DTYPE, separated by commas; a field may be a member of json in a tar [default dtype: that of arrays; int64 for
+    /// whole numbers, else float64]
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "[NAME=]FIELD[:DTYPE]", value_delimiter = ',')]
+    target: Vec<String>,
     /// Samples have no labels: ignore the labels in records
     #[arg(help_heading = crate::help::SOURCE, long, conflicts_with_all = ["label_feature", "label_from"])]
     no_labels: bool,
@@ -221,6 +226,11 @@ fn resolve(
                         "leave out the options for records, or add --from FORMAT to read it as shards of any writer",
                     ));
             }
+            Some(roots) if !args.target.is_empty() => {
+                return Err(Error::usage("--target: a sealed dataset has its components already")
+                    .in_file(&roots[0].folder)
+                    .help("give --target with the source of the dataset, or add --from FORMAT to read it as shards of any writer"));
+            }
             Some(roots) if !renames.is_empty() => {
                 return Err(Error::usage("a sealed dataset: its components already have names")
                     .in_file(&roots[0].folder)
@@ -234,13 +244,16 @@ fn resolve(
     };
     // Each `--split` source is exactly one split.
     let splits = if args.parts.is_empty() { plan.splits() } else { Splits::None };
+    let targets = args.target.clone();
     let components = match components {
         Components::All => None,
+        // The fields of targets are known when the records are read.
+        _ if !targets.is_empty() => None,
         Components::None => Some(Vec::new()),
         Components::Named(kinds) => Some(kinds.iter().map(|kind| kind.name().to_owned()).collect()),
     };
     let renames = renames.to_vec();
-    let wanted = FieldSelection { no_labels: *no_labels, components, renames, ..records.wanted() };
+    let wanted = FieldSelection { no_labels: *no_labels, components, targets, renames, ..records.wanted() };
     let shards = Arc::new(given.shards(sources, records.kind()?, wanted, &splits)?);
     Ok((Arc::clone(&shards) as SharedSource, Some(shards)))
 }

@@ -11,6 +11,7 @@ mod pack_text;
 pub mod part;
 pub mod plan;
 pub mod planned;
+mod planned_targets;
 pub mod slurm;
 pub mod status;
 pub mod verify;

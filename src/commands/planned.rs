@@ -15,6 +15,7 @@ use shardpack_source::{
 };
 use shardpack_storage::Address;
 
+use super::planned_targets::PlannedTarget;
 use crate::{
     args::Talk,
     document::{self, Counted, LeftOut},
@@ -208,6 +209,9 @@ struct PlannedDataset<'a> {
     block_samples: u64,
     /// Components of the samples; the image is first.
     components: &'a [String],
+    /// Components that are arrays, with dtype and shape; absent if there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    targets: Vec<PlannedTarget>,
     /// Algorithm of the order, or `source`.
     order: &'a str,
     /// Seed of the order.
@@ -276,6 +280,7 @@ impl<'a> From<&'a Plan> for PlannedDataset<'a> {
             largest_shard_bytes,
             block_samples: plan.block_samples,
             components: plan.format().components(),
+            targets: PlannedTarget::all(plan),
             order: plan.order_algorithm(),
             seed: plan.options.seed,
             classes: classes.collect(),
@@ -295,7 +300,7 @@ fn is_place(entry: &Unpacked, has_classes: bool) -> bool {
     entry.class.is_none() && !lacks_label && (has_classes || !name.contains(&b'.'))
 }
 
-/// Two lines: the source, and the plan.
+/// The source, the plan, and a line for each target of the first dataset.
 pub fn describe_source(planned: &Planned) -> Vec<String> {
     let plans = &planned.plans;
     let images: u64 = plans.iter().map(|plan| plan.listing.len()).sum();
@@ -366,7 +371,8 @@ pub fn describe_source(planned: &Planned) -> Vec<String> {
         (bytes as f64 / payload.max(1) as f64 - 1.0) * 100.0,
         plans.first().map_or("", |plan| plan.format().name()),
     );
-    vec![found, plan]
+    let targets = plans.first().map(PlannedTarget::all).unwrap_or_default();
+    [found, plan].into_iter().chain(targets.iter().map(PlannedTarget::line)).collect()
 }
 
 /// Prints the notes about a plan.

@@ -62,7 +62,7 @@ fn every_kind_of_list_gives_the_same_arrays_in_every_format() {
     for (source, column) in sources.iter().zip(columns) {
         for format in ["webdataset", "mds", "tfrecord"] {
             let dst = bench.at(&format!("{}-{format}", source.file_name().unwrap().display()));
-            pack(source, &dst, &["--target", column, "--format", format]).code(0).says("targets: ").says("<f8[]");
+            pack(source, &dst, &["--target", column, "--format", format]).code(0).says("target  ").says(": float64[]");
             let name = match column {
                 "label" => "labels.npy",
                 "2" => Dataset::open(&dst).unwrap().manifest().components.last().unwrap().clone().leak(),
@@ -94,7 +94,10 @@ fn lists_and_dtypes() {
     verify(&bench.dst(), &source, &[]);
     let text = fs::read_to_string(&source).unwrap();
     fs::write(&source, text.replace("\"n\":9", "\"n\":6")).unwrap();
-    run(&["verify", at(&bench.dst()), "--against", at(&source)]).code(1).says("2.jpg");
+    run(&["verify", at(&bench.dst()), "--against", at(&source)])
+        .code(1)
+        .says("2.jpg")
+        .says("the source has another value of component n.npy now");
     fs::write(&source, text).unwrap();
     mend(&bench.dst(), &source);
 }
@@ -115,9 +118,34 @@ fn a_row_without_a_value_is_decided_by_on_missing() {
         run(&["verify", at(&dst), "--quiet", "--against", at(&blank)]).code(0);
     }
     verify(&bench.at("empty"), &source, &[]);
-    let wrong = list(&bench, "b.csv", "path,age\n0.jpg,1\n1.jpg,x\n2.jpg,3\n");
-    pack(&wrong, &bench.at("x"), &["--target", "age"]).code(1).says("line 3, column \"age\": \"x\" is no number");
+}
+
+#[test]
+fn a_row_with_a_bad_value_is_a_bad_sample() {
+    let bench = bench();
+    let source = list(&bench, "b.csv", "path,age\n0.jpg,1\n1.jpg,x\n2.jpg,3\n");
+    let why = "line 3, column \"age\": \"x\" is no number";
+    pack(&source, &bench.at("x"), &["--target", "age"]).code(1).says(why);
     assert!(!bench.at("x").join("manifest.json").exists());
+    let skip = ["--target", "age", "--on-bad", "skip"];
+    pack(&source, &bench.dst(), &skip).code(0).says("packed  2 of 3").says(why);
+    let form = |value: i64| ("<i8[]".to_owned(), value.to_le_bytes().to_vec());
+    assert_eq!(items(&bench.dst(), "age.npy"), [("0.jpg".to_owned(), form(1)), ("2.jpg".to_owned(), form(3))].into());
+    let words = list(&bench, "c.csv", "path,age\n0.jpg,a\n1.jpg,b\n");
+    let what = "--target age: no row has a number or a list of numbers; line 2, column \"age\": \"a\" is no number";
+    pack(&words, &bench.at("words"), &skip).code(2).clean_error().says(what);
+}
+
+#[test]
+fn a_target_may_have_another_name_than_its_column() {
+    let bench = bench();
+    let source = list(&bench, "a.csv", "path,age\n0.jpg,1\n1.jpg,0.5\n2.jpg,-300\n");
+    pack(&source, &bench.dst(), &["--target", "years=age:float32"]).code(0).says("target  years: float32[]");
+    assert_eq!(items(&bench.dst(), "years.npy")["1.jpg"], ("<f4[]".to_owned(), 0.5f32.to_le_bytes().to_vec()));
+    verify(&bench.dst(), &source, &[]);
+    for (target, what) in [("=age", "--target =age"), ("cls=age", "the component cls is the label")] {
+        pack(&source, &bench.at("no"), &["--target", target]).code(2).clean_error().says(what);
+    }
 }
 
 #[test]

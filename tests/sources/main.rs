@@ -46,6 +46,7 @@ mod numpy_rows;
 mod object_classes;
 mod pairs;
 mod pickled;
+mod shard_targets;
 mod side_by_side;
 mod targets;
 mod values;

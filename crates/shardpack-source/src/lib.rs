@@ -56,6 +56,7 @@ pub mod storage;
 pub mod stored;
 pub mod strangers;
 pub mod sys;
+mod target_values;
 pub mod transformed;
 mod tree;
 mod url;

@@ -197,6 +197,17 @@ pub const ROWS: &[Row] = &[
         &["convert DST @x --fields json", "convert DST @y --from webdataset --fields json:notes"],
     ),
     (
+        "--target for a sealed dataset",
+        |bench| {
+            let list = r"$ cd SRC && (echo path,label,score; ls */*.jpg | sed 's/\(.*\)\/.*/&,\1,0.5/') > @l.csv";
+            go(bench, &[list, "pack @l.csv DST --root SRC"]);
+        },
+        "convert DST @x --target score",
+        2,
+        "give --target with the source of the dataset, or add --from FORMAT to read it as shards of any writer",
+        &["convert DST @x --from webdataset --target score"],
+    ),
+    (
         "a shard alone and a source",
         packed,
         "verify DST/shard-000000.tar --repair SRC",

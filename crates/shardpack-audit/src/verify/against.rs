@@ -297,8 +297,11 @@ impl<'a> Original<'a> {
         if bytes(0) != planned(0) {
             return Err(wrong("the source has another image of this name now"));
         }
-        if (1..format.components().len()).any(|number| bytes(number) != planned(number)) {
-            return Err(wrong("the source has other components beside this image now"));
+        let differing = (1..format.components().len()).filter(|number| bytes(*number) != planned(*number));
+        let differing: Vec<&str> = differing.map(|number| format.components()[number].as_str()).collect();
+        if !differing.is_empty() {
+            let names = differing.join(", ");
+            return Err(wrong(&format!("the source has other components beside this image now: {names}")));
         }
         if layout.record_bytes as usize > record.len() {
             return Err(wrong("its record would have another length"));
@@ -316,7 +319,10 @@ impl<'a> Original<'a> {
         format.render(row.offset, &sample, &row.image, record)?;
         match is_right(format, row, record) {
             true => Ok(()),
-            false => Err(wrong("the source has other bytes now")),
+            false => match other_component(format, row, record) {
+                Some(name) => Err(wrong(&format!("the source has another value of component {name} now"))),
+                None => Err(wrong("the source has other bytes now")),
+            },
         }
     }
 }
@@ -433,6 +439,16 @@ pub(super) fn is_right(format: &dyn Format, row: &RowRef<'_>, record: &[u8]) -> 
     formats::whole(format, row, record).is_some_and(|image| hash::content(&image) == row.content_hash)
         && row.hashed().all(is_right)
         && row.frame_hash_of(record) == row.frame_hash
+}
+
+/// The first component whose bytes in `record` are other than the index says, if the image is the same.
+fn other_component<'f>(format: &'f dyn Format, row: &RowRef<'_>, record: &[u8]) -> Option<&'f str> {
+    let image = formats::whole(format, row, record)?;
+    let is_other = |(_, at, expected): &(usize, Extent, u64)| {
+        at.slice(record).is_none_or(|stored| hash::component(stored) != *expected)
+    };
+    let (number, ..) = row.hashed().filter(|_| hash::content(&image) == row.content_hash).find(is_other)?;
+    format.components().get(number).map(String::as_str)
 }
 
 /// Components that the dataset has and the listing lacks.

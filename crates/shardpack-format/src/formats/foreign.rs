@@ -39,6 +39,9 @@ pub struct FieldSelection {
     /// needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub components: Option<Vec<String>>,
+    /// Fields whose values are arrays, as `COLUMN`, `COLUMN:DTYPE` or `NAME=COLUMN:DTYPE`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<String>,
     /// Renamed fields: the name of the field, then its new name, a component name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub renames: Vec<(String, String)>,

@@ -6,7 +6,7 @@ use shardpack_format::{Error, Result};
 pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Appends `raw`, which is valid JSON, without whitespace outside strings. Numbers and strings keep their spelling.
-pub(super) fn compact(raw: &str, out: &mut Vec<u8>) {
+pub(crate) fn compact(raw: &str, out: &mut Vec<u8>) {
     let (mut in_string, mut escaped) = (false, false);
     for byte in raw.bytes() {
         if in_string {
@@ -36,7 +36,7 @@ pub(super) fn in_column(error: &Error, line: u64, column: &str) -> Error {
 
 /// The members of an object that this program wrote: each name, and the value as it is spelled, which may be `NaN`. `None` if it is no
 /// object.
-pub(super) fn members(object: &str) -> Option<Vec<(String, &str)>> {
+pub(crate) fn members(object: &str) -> Option<Vec<(String, &str)>> {
     let inner = object.strip_prefix('{')?.strip_suffix('}')?;
     let (mut found, mut start, mut depth, mut name) = (Vec::new(), 0, 0u32, None);
     let (mut in_string, mut escaped) = (false, false);

@@ -36,6 +36,9 @@ impl LabelValue {
     }
 }
 
+/// Labels that are measured values.
+pub(super) const FRACTIONS: &str = "numbers with fractions";
+
 /// Counts the types of a list's labels, to decide whether they are classes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
@@ -66,7 +69,7 @@ impl Seen {
             return Some("paths of images");
         }
         if self.types.are_measured() {
-            return Some("numbers with fractions");
+            return Some(FRACTIONS);
         }
         (self.unfit > 0 && numbers + self.types.words == 0).then_some("lists, objects or truth values")
     }

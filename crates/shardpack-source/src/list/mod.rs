@@ -11,7 +11,7 @@ mod csv;
 mod extensions;
 mod file_columns;
 mod files;
-mod json;
+pub(crate) mod json;
 mod jsonl;
 mod label_value;
 mod lines;
@@ -51,6 +51,7 @@ use crate::{
     sys,
 };
 pub use clues::Clues;
+use label_value::FRACTIONS;
 use rows::Rows;
 pub use rows::is_same_line;
 pub use stored::Columns;
@@ -190,9 +191,10 @@ impl List {
                     .in_file(&self.path)
                     .help(help::NO_LABELS));
             }
-            rows = Rows::new(self, options, splits)?;
-            rows.no_labels = true;
-            let place = match rows.wants_text {
+            let column = rows.label_column.take().filter(|_| what == FRACTIONS);
+            rows = self.without_labels(column.as_deref(), options, splits, monitor)?;
+            let place = match rows.keeps_text {
+                _ if rows.targets.has_numeric_labels() => "they are packed as an array",
                 true if what.starts_with("lists") => {
                     "they are packed in the component json (--multi-label COLUMN packs lists of classes as multi_hot)"
                 }
@@ -200,13 +202,33 @@ impl List {
                 false => "--meta none leaves them out",
             };
             rows.note(format!("labels are {what}, and no classes: {place}"));
-            self.read(&mut rows, monitor)?;
         }
         if let Some(note) = note {
             rows.note(note);
         }
         rows.decide_files().map_err(|error| error.in_file(&self.path))?;
         rows.finish(options, monitor)
+    }
+
+    /// The rows without labels. If the column of labels is given and has numbers in all rows, it is a target.
+    fn without_labels<'r>(
+        &'r self,
+        column: Option<&str>,
+        options: &'r Options,
+        splits: bool,
+        monitor: &dyn Monitor,
+    ) -> Result<Rows<'r>> {
+        let again = |column: Option<&str>| {
+            let mut rows = Rows::new(self, options, splits)?;
+            rows.no_labels = true;
+            rows.wants_text |= column.is_some_and(|column| rows.targets.add_label(column));
+            self.read(&mut rows, monitor).map(|()| rows)
+        };
+        let rows = again(column)?;
+        match column.is_some() && !rows.targets.has_numeric_labels() {
+            true => again(None),
+            false => Ok(rows),
+        }
     }
 
     fn read(&self, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {

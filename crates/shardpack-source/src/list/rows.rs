@@ -91,6 +91,8 @@ pub(super) struct Rows<'a> {
     roots: [PathBuf; 2],
     pub(super) options: &'a Options,
     pub(super) has_labels: bool,
+    /// The column of labels, if it has a name.
+    pub(super) label_column: Option<String>,
     labels: Seen,
     /// Results of lookups below a URL, each of which is a request.
     looked: Mutex<HashMap<Vec<u8>, bool>>,
@@ -144,6 +146,7 @@ impl<'a> Rows<'a> {
             roots: [absolute, resolved],
             options,
             has_labels: false,
+            label_column: None,
             labels: Seen::default(),
             looked: Mutex::default(),
             extensions: Extensions::of_first(clues.extension.as_deref()),

@@ -405,7 +405,7 @@ impl Decided<'_> {
 }
 
 /// A record of `file` that is not listed.
-fn refused(file: &File, class: Option<u32>, name: &[u8], fate: Fate, reason: String) -> Unpacked {
+pub(super) fn refused(file: &File, class: Option<u32>, name: &[u8], fate: Fate, reason: String) -> Unpacked {
     // A record without a name of its own already has its file's name as prefix.
     let path = match name.strip_prefix(file.name.as_bytes()) {
         Some([b'/', ..]) => name.to_vec(),

@@ -17,6 +17,7 @@ mod scan;
 mod shard_reader;
 mod source;
 mod splits;
+mod targets;
 mod urls;
 
 use std::{

@@ -25,6 +25,7 @@ use super::{File, Shards};
 use crate::{
     Look, ReadError, Refusal, SampleReader,
     api::refused,
+    component_table::Cell,
     foreign::{Facts, Remote, ShardFile},
     listing::Listing,
     monitor::{Monitor, Phase},
@@ -180,7 +181,7 @@ impl Shards {
             let end = end.ok_or_else(|| Error::data("a sample of a shard that is not in the source"))?;
             let of_image = of_stamp(entry.stamp).0;
             *end = (*end).max(offset + of_image as u64);
-            for cell in listing.components().cells_of(number) {
+            for cell in stored_cells(listing, number) {
                 let Some(bytes) = cell.length() else { continue };
                 let (offset, recipe) = of_component_stamp(cell.stamp);
                 let bytes = self.files[file].shard.component_bytes(recipe, bytes as usize, of_image);
@@ -189,6 +190,13 @@ impl Shards {
         }
         Ok(ends)
     }
+}
+
+/// The cells of a sample that are in its file; the arrays of targets are in the listing.
+pub(super) fn stored_cells(listing: &Listing, number: u64) -> impl Iterator<Item = &Cell> {
+    let components = listing.components();
+    let cells = components.cells_of(number).iter().zip(&components.kinds);
+    cells.filter(|(_, kind)| kind.listed().is_none()).map(|(cell, _)| cell)
 }
 
 /// A compressed file, with the end offset of the unpacked bytes that are needed.
@@ -405,6 +413,9 @@ impl ShardReader<'_> {
         let (Some(kind), Some(cell)) = (components.kinds.get(which), components.cells_of(number).get(which)) else {
             return Err(ReadError::Refused(Refusal("has no such component".to_owned())));
         };
+        if kind.listed().is_some() {
+            return components.copy_text(*cell, out).map_err(|what| ReadError::Refused(Refusal(what)));
+        }
         let entry = self.listing.entry(number);
         let (number, (offset, recipe)) = (of_place(entry.place).0, of_component_stamp(cell.stamp));
         let (form, record_bytes) = (components.form(cell.form), of_stamp(entry.stamp).0);
@@ -416,7 +427,7 @@ impl ShardReader<'_> {
         let entry = self.listing.entry(number);
         let ((file, offset), of_image) = (of_place(entry.place), of_stamp(entry.stamp).0);
         let mut range = offset..offset + of_image as u64;
-        for cell in self.listing.components().cells_of(number) {
+        for cell in stored_cells(self.listing, number) {
             let Some(bytes) = cell.length() else { continue };
             let (offset, recipe) = of_component_stamp(cell.stamp);
             let bytes = self.files[file].shard.component_bytes(recipe, bytes as usize, of_image);

@@ -95,7 +95,7 @@ impl Source for Shards {
     }
 
     fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
-        self.list(options, monitor)
+        self.list_with_targets(options, monitor)
     }
 
     fn open<'a>(

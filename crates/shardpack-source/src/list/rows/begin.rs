@@ -26,6 +26,7 @@ impl Rows<'_> {
         let files = std::mem::take(&mut roles.files);
         roles.with_components(files, several, targets);
         self.has_labels = roles.label.is_some();
+        self.label_column = roles.label.and_then(|at| names.get(at).cloned());
         let name = |at: usize| names.get(at).map_or("", String::as_str);
         let mut told = vec![format!("path {}", name(roles.path))];
         told.extend(roles.label.map(|at| format!("label {}", name(at))));

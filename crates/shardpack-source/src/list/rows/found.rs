@@ -144,7 +144,8 @@ impl Rows<'_> {
         let names = if has_labels { Arc::clone(&classes.names) } else { Arc::default() };
         let (mut texts, starts) = self.all_texts(&numbers, &class_of, &names)?;
         let arrays = self.multi_label.as_ref().map(|several| several.arrays(&mut texts)).transpose()?;
-        let targets = self.targets.arrays(&mut texts, u32::from(arrays.is_some()))?;
+        let line = |number: usize| self.rows[number].line;
+        let targets = self.targets.arrays(&mut texts, u32::from(arrays.is_some()), line)?;
         let looked = self.with_listed(looked, &numbers, &mut texts, arrays.as_ref())?;
         let looked = self.with_targets(looked, &numbers, &targets, &keep);
         let listed = arrays.as_ref().map(|arrays| arrays.kind.clone()).into_iter().chain(targets.kinds);
@@ -234,7 +235,7 @@ impl Rows<'_> {
         Ok(looked)
     }
 
-    /// Appends the cells of `targets`. A row without a value is decided by `--on-missing`.
+    /// Appends the cells of `targets`. A row with a bad value is bad; a row without a value is decided by `--on-missing`.
     fn with_targets(
         &mut self,
         mut looked: Vec<Option<Looked>>,
@@ -244,6 +245,13 @@ impl Rows<'_> {
     ) -> Vec<Option<Looked>> {
         for (looked, number) in looked.iter_mut().zip(numbers) {
             let missing = self.targets.missing(*number);
+            if let (Some(looked), Some((column, what))) =
+                (looked.as_mut().filter(|one| one.is_ok()), targets.bad(*number))
+            {
+                let why = format!("line {}, column {column:?}: {what}", self.rows[*number].line);
+                *looked = Err(Refused { fate: Fate::Skipped, why });
+                continue;
+            }
             match (looked, missing, keep.on_missing()) {
                 (Some(looked), Some(column), on_missing) if on_missing != Some(OnMissing::Empty) && looked.is_ok() => {
                     let fate = if on_missing == Some(OnMissing::Skip) { Fate::Filtered } else { Fate::Skipped };
@@ -254,7 +262,6 @@ impl Rows<'_> {
                 _ => {}
             }
         }
-        self.notes.extend_from_slice(&targets.notes);
         looked
     }
 
