@@ -21,6 +21,7 @@ mod class_trees;
 mod components;
 mod converted_sources;
 mod detection;
+mod extra_roots;
 mod file_columns;
 mod files;
 mod hdf5;

@@ -72,7 +72,7 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
     if let Some(pattern) = &options.label_pattern {
         let options = Options { no_labels: true, label_pattern: None, ..options.clone() };
         let found = discover_in(tree, &options, monitor)?;
-        if options.guess && options.with.is_empty() && options.include.is_empty() {
+        if options.guess && !options.has_files() && options.include.is_empty() {
             layout::pairs::refuse_folders(tree, &found)?;
         }
         // The listing may be of other files than images.
@@ -86,7 +86,7 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
     if options.guess && is_question && options.files.is_empty() && (is_empty || found.is_err()) {
         layout::known::refuse_rows(tree)?;
     }
-    if options.guess && is_question && !options.no_labels && options.with.is_empty() && options.files.is_empty() {
+    if options.guess && is_question && !options.no_labels && !options.has_files() && options.files.is_empty() {
         match &options.splits {
             Splits::Auto => layout::known::ask(tree, &[])?,
             Splits::Names(names) => layout::known::ask(tree, names)?,

@@ -1,7 +1,8 @@
 //! Patterns of `--with`: the file of a component, from the folder and the name of an image.
 //!
 //! `*.txt` is a file beside the image. A pattern with `/` or `{…}` is a path relative to the image's folder, so that images and their masks
-//! can be in folders side by side. `column:NAME` is the path in a column of a list.
+//! can be in folders side by side. A path that begins with another name in braces, as `{masks}/*.png`, is in a folder outside the source, which
+//! has that name; so do the paths that it gives. `column:NAME` is the path in a column of a list.
 
 /// Stands for the name of the image without its extension, as `{stem}` does.
 const STEM: char = '*';
@@ -84,6 +85,8 @@ pub(super) struct PathPattern {
     text: String,
     /// Number of `..` at its start.
     up: usize,
+    /// The name of the folder outside the source that the path begins with; its first part is this name in braces.
+    root: Option<String>,
     /// The parts after `..`, none empty; the last one is the file.
     parts: Vec<Vec<Piece>>,
 }
@@ -151,7 +154,12 @@ impl PathPattern {
                 "a path in a pattern is relative to the image's folder: it may begin with ../, and has no empty parts, . or .. further on",
             );
         }
-        let parts = parts.into_iter().map(Piece::parse).collect::<Option<Vec<_>>>().ok_or(
+        let root = root_in(&parts).filter(|_| up == 0);
+        let piece = |(at, part): (usize, &str)| match (at, &root) {
+            (0, Some(_)) => Some(vec![Piece::Text(part.to_owned())]),
+            _ => Piece::parse(part),
+        };
+        let parts = parts.iter().copied().enumerate().map(piece).collect::<Option<Vec<_>>>().ok_or(
             "a pattern knows {stem}, {name}, {dir} and {parent}: the image's name without and with its extension, the path of its folder in the source, and the name of this folder; and {stem-TEXT}, the stem without TEXT at its end or start, and {dir-NAME}, the path without the folder NAME at its start",
         )?;
         if must_name && !parts.iter().flatten().any(Piece::names_image) {
@@ -170,7 +178,12 @@ impl PathPattern {
         if up == 0 && parts == [vec![Piece::Name]] {
             return Err("a pattern gives another file than the image");
         }
-        Ok(Self { text: full, up, parts })
+        Ok(Self { text: full, up, root, parts })
+    }
+
+    /// The name of the folder outside the source that has its files.
+    pub fn root(&self) -> Option<&str> {
+        self.root.as_deref()
     }
 
     /// The path of the file for the image `name` in `folder`, both in the source; `None` if it leads out of the source, or the
@@ -178,7 +191,8 @@ impl PathPattern {
     pub fn path_of(&self, folder: &[u8], name: &[u8]) -> Option<Vec<u8>> {
         let mut at: Vec<&[u8]> = folder.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
         let parent = at.last().copied().unwrap_or_default();
-        at.truncate(at.len().checked_sub(self.up)?);
+        let kept = if self.root.is_some() { 0 } else { at.len().checked_sub(self.up)? };
+        at.truncate(kept);
         let filled = self.parts.iter().map(|part| filled(part, name, folder, parent)).collect::<Option<Vec<_>>>()?;
         let filled = filled.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
         Some(at.into_iter().chain(filled.iter().map(Vec::as_slice)).collect::<Vec<_>>().join(&b'/'))
@@ -201,10 +215,15 @@ impl PathPattern {
             |parts: &[Vec<Piece>], names: &[&[u8]]| parts.iter().zip(names).all(|(part, name)| matches(part, name));
         let is_dir = |part: &Vec<Piece>| matches!(part[..], [Piece::Dir(_)]);
         let Some(at) = folders.iter().position(is_dir) else {
-            return names.len() >= folders.len() && are_like(folders, &names[names.len() - folders.len()..]);
+            let is_long = if self.root.is_some() { names.len() == folders.len() } else { names.len() >= folders.len() };
+            return is_long && are_like(folders, &names[names.len() - folders.len()..]);
         };
         let [Piece::Dir(cut)] = &folders[at][..] else { return false };
         let (before, after) = (&folders[..at], &folders[at + 1..]);
+        if self.root.is_some() {
+            let is_long = names.len() >= before.len() + after.len();
+            return is_long && are_like(before, &names) && are_like(after, &names[names.len() - after.len()..]);
+        }
         // The folder of the image stands in it as a whole, and without its last `up` names at the start.
         (0..names.len()).any(|start| {
             let Some(image) = names.get(start + before.len()..names.len().saturating_sub(after.len())) else {
@@ -221,6 +240,20 @@ impl PathPattern {
         let Some((first, [_, ..])) = self.parts.split_first() else { return false };
         self.up > 0 && has_text(first) && matches(first, name)
     }
+}
+
+/// The name in braces that is the whole first part of a path, and no placeholder.
+fn root_in(parts: &[&str]) -> Option<String> {
+    let [first, _, ..] = parts else { return None };
+    let name = first.strip_prefix('{')?.strip_suffix('}')?;
+    let is_name = is_root_name(name) && Piece::parse(first).is_none();
+    is_name.then(|| name.to_owned())
+}
+
+/// Whether a folder outside the source can have this name in patterns.
+pub(super) fn is_root_name(name: &str) -> bool {
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_fine) && Piece::parse(&format!("{{{name}}}")).is_none()
 }
 
 /// Whether `part` has text that is no placeholder.
@@ -270,7 +303,10 @@ mod tests {
 
     #[test]
     fn a_pattern_gives_the_file_of_an_image() {
-        let rows: [(&str, &str, &str, Option<&str>); 13] = [
+        let rows: [(&str, &str, &str, Option<&str>); 16] = [
+            ("{masks}/{parent}/*.png", "a/cat", "1.jpg", Some("{masks}/cat/1.png")),
+            ("{m-2}/{dir}/{name}.xml", "a/b", "1.jpg", Some("{m-2}/a/b/1.jpg.xml")),
+            ("{masks}/*.png", "", "1.jpg", Some("{masks}/1.png")),
             ("../../m/{dir-images}/*.png", "imagesets/a", "1.jpg", None),
             (
                 "../../../gtFine/{dir-leftImg8bit}/{stem-_leftImg8bit}_gtFine_labelIds.png",
@@ -305,6 +341,11 @@ mod tests {
             "a/../*.png",
             "./*.png",
             "{x}.png",
+            "{x}/a.png",
+            "../{x}/*.png",
+            "{x y}/*.png",
+            "{stem-}/*.png",
+            "a/{x}/*.png",
             "{stem.png",
             "../{dir}.png",
             "*/",
@@ -327,6 +368,11 @@ mod tests {
             ("../masks/{stem}.png", "masks", "1.jpg", false),
             ("../masks/{stem}.png", "masks", ".png", false),
             ("../../labels/{parent}/{stem}.txt", "labels/train", "1.txt", true),
+            ("{masks}/{parent}/*.png", "{masks}/cat", "1.png", true),
+            ("{masks}/{parent}/*.png", "{masks}/a/cat", "1.png", false),
+            ("{masks}/{dir}/*.png", "{masks}/a/cat", "1.png", true),
+            ("{masks}/{dir}/*.png", "{masks}", "1.png", true),
+            ("{masks}/*.png", "masks", "1.png", false),
             ("../../labels/{parent}/{stem}.txt", "images/train", "1.txt", false),
             ("../{stem}.png", "images", "1.png", false),
             ("{name}.txt", "images", "1.jpg.txt", true),

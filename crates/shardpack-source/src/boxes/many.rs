@@ -139,7 +139,7 @@ impl Many {
             return Ok(Some(self.files.len() - 1));
         }
         let path = kind.path_of(&listing.folder(number).path, listing.name(number)).unwrap_or_default();
-        let shown = format!("{}{}", found.prefix(), text::shown(&path));
+        let shown = format!("{}{}", found.prefix_of(kind), text::shown(&path));
         let Some(bytes) = listing.components().cells_of(number).get(which).and_then(|cell| cell.length()) else {
             *self.missing.entry(shown).or_default() += 1;
             return Ok(None);

@@ -261,7 +261,7 @@ impl Source for List {
     }
 
     fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
-        let mut found = self.discover_files(&options.of_files(), monitor)?;
+        let mut found = self.discover_files(&options.of_files()?, monitor)?;
         match &self.remote {
             Some(remote) => remote.take_object_classes(&mut found, options)?,
             None => object_classes::take_in(&self.root, &mut found, options)?,
