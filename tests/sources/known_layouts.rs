@@ -24,7 +24,7 @@ const OBJECT: &str = "<?xml version=\"1.0\"?>\n<annotation><object><name>cat</na
 const COCO: &str = r#"{"images": [{"id": 1, "file_name": "1.jpg"}, {"id": 2, "file_name": "2.jpg"}], "categories": [{"id": 0, "name": "cat"}], "annotations": [{"image_id": 1, "category_id": 0, "bbox": [1, 1, 5, 5]}]}"#;
 const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-const LAYOUTS: [Layout; 18] = [
+const LAYOUTS: [Layout; 29] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -189,6 +189,104 @@ const LAYOUTS: [Layout; 18] = [
         ],
         components: &["mask.png"],
         splits: &[("train", 1), ("valid", 1)],
+    },
+    Layout {
+        name: "images and masks of other names",
+        images: &["imgs/1.jpg", "imgs/2.jpg", "imgs/3.jpg"],
+        others: &[("masks/1_mask.gif", "mask"), ("masks/2_mask.gif", "mask"), ("masks/3_mask.gif", "mask")],
+        components: &["mask.gif"],
+        splits: &[("", 3)],
+    },
+    Layout {
+        name: "splits in names of folders",
+        images: &["train_images/1.jpg", "train_images/2.jpg", "test_images/3.jpg"],
+        others: &[("train_masks/1.png", "mask"), ("train_masks/2.png", "mask")],
+        components: &["mask.png"],
+        splits: &[("train", 2), ("test", 1)],
+    },
+    Layout {
+        name: "Carvana",
+        images: &["train/a1_01.jpg", "train/a2_01.jpg", "test/b1_01.jpg"],
+        others: &[("train_masks/a1_01_mask.gif", "mask"), ("train_masks/a2_01_mask.gif", "mask")],
+        components: &["mask.gif"],
+        splits: &[("train", 2), ("test", 1)],
+    },
+    Layout {
+        name: "paired trees, as pix2pix has them",
+        images: &["trainA/1.jpg", "trainA/2.jpg", "testA/3.jpg"],
+        others: &[("trainB/1.jpg", "b"), ("trainB/2.jpg", "b"), ("testB/3.jpg", "b")],
+        components: &["b.jpg"],
+        splits: &[("train", 2), ("test", 1)],
+    },
+    Layout {
+        name: "DIV2K",
+        images: &["DIV2K_train_HR/0001.jpg", "DIV2K_train_HR/0002.jpg", "DIV2K_valid_HR/0801.jpg"],
+        others: &[
+            ("DIV2K_train_LR_bicubic/X4/0001x4.png", "low"),
+            ("DIV2K_train_LR_bicubic/X4/0002x4.png", "low"),
+            ("DIV2K_train_LR_bicubic/X2/0001x2.png", "low"),
+            ("DIV2K_train_LR_bicubic/X2/0002x2.png", "low"),
+            ("DIV2K_valid_LR_bicubic/X4/0801x4.png", "low"),
+            ("DIV2K_valid_LR_bicubic/X2/0801x2.png", "low"),
+        ],
+        components: &["x2.png", "x4.png"],
+        splits: &[("train", 2), ("valid", 1)],
+    },
+    Layout {
+        name: "HR and LR",
+        images: &["HR/0001.jpg", "HR/0002.jpg"],
+        others: &[("LR/0001x4.png", "low"), ("LR/0002x4.png", "low")],
+        components: &["lr.png"],
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "Oxford pets",
+        images: &["images/boxer_1.jpg", "images/boxer_2.jpg"],
+        others: &[
+            ("annotations/trimaps/boxer_1.png", "mask"),
+            ("annotations/trimaps/boxer_2.png", "mask"),
+            ("annotations/xmls/boxer_1.xml", OBJECT),
+            ("annotations/list.txt", "boxer_1 1 1 1"),
+        ],
+        components: &["boxes.npy", "box_labels.npy", "trimap.png"],
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "VOC in annotations",
+        images: &["images/1.jpg", "images/2.jpg"],
+        others: &[("annotations/1.xml", OBJECT), ("annotations/2.xml", "<annotation/>")],
+        components: BOXES,
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "KITTI",
+        images: &["training/image_2/1.jpg", "training/image_2/2.jpg", "testing/image_2/1.jpg"],
+        others: &[
+            ("training/label_2/1.txt", "Car"),
+            ("training/label_2/2.txt", "Car"),
+            ("training/calib/1.txt", "P0"),
+            ("training/calib/2.txt", "P0"),
+        ],
+        components: &["calib.txt", "label_2.txt"],
+        splits: &[("training", 2), ("testing", 1)],
+    },
+    Layout {
+        name: "DAVIS",
+        images: &["JPEGImages/480p/bear/00000.jpg", "JPEGImages/480p/dog/00000.jpg"],
+        others: &[
+            ("Annotations/480p/bear/00000.png", "mask"),
+            ("Annotations/480p/dog/00000.png", "mask"),
+            ("ImageSets/2017/train.txt", "bear"),
+        ],
+        components: &["annotation.png"],
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "pairs below splits",
+        images: &["train/rgb/1.jpg", "train/rgb/2.jpg", "val/rgb/3.jpg"],
+        others: &[("train/depth/1.png", "depth"), ("train/depth/2.png", "depth"), ("val/depth/3.png", "depth")],
+        components: &["depth.png"],
+        splits: &[("train", 2), ("val", 1)],
     },
 ];
 

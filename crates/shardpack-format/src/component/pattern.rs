@@ -24,8 +24,8 @@ enum Piece {
     Name,
     /// `{dir}`: the path of its folder in the source. `{dir-NAME}`: without the folder NAME at its start.
     Dir(Option<String>),
-    /// `{parent}`: the name of its folder.
-    Parent,
+    /// `{parent}`: the name of its folder. `{parent-TEXT}`: without TEXT at its end or start.
+    Parent(Option<String>),
 }
 
 impl Piece {
@@ -41,12 +41,13 @@ impl Piece {
                 "stem" => Self::Stem(None),
                 "name" => Self::Name,
                 "dir" => Self::Dir(None),
-                "parent" => Self::Parent,
+                "parent" => Self::Parent(None),
                 other => {
                     let (name, text) = other.split_once('-').filter(|(_, text)| !text.is_empty())?;
                     match name {
                         "stem" => Self::Stem(Some(text.to_owned())),
                         "dir" => Self::Dir(Some(text.to_owned())),
+                        "parent" => Self::Parent(Some(text.to_owned())),
                         _ => return None,
                     }
                 }
@@ -160,7 +161,7 @@ impl PathPattern {
             _ => Piece::parse(part),
         };
         let parts = parts.iter().copied().enumerate().map(piece).collect::<Option<Vec<_>>>().ok_or(
-            "a pattern knows {stem}, {name}, {dir} and {parent}: the image's name without and with its extension, the path of its folder in the source, and the name of this folder; and {stem-TEXT}, the stem without TEXT at its end or start, and {dir-NAME}, the path without the folder NAME at its start",
+            "a pattern knows {stem}, {name}, {dir} and {parent}: the image's name without and with its extension, the path of its folder in the source, and the name of this folder; and {stem-TEXT} and {parent-TEXT}, without TEXT at the end or start, and {dir-NAME}, the path without the folder NAME at its start",
         )?;
         if must_name && !parts.iter().flatten().any(Piece::names_image) {
             return Err("a pattern names the image by *, {stem} or {name}");
@@ -187,7 +188,7 @@ impl PathPattern {
     }
 
     /// The path of the file for the image `name` in `folder`, both in the source; `None` if it leads out of the source, or the
-    /// image has not the text of `{stem-TEXT}` or `{dir-NAME}`.
+    /// image has not the text of `{stem-TEXT}`, `{parent-TEXT}` or `{dir-NAME}`.
     pub fn path_of(&self, folder: &[u8], name: &[u8]) -> Option<Vec<u8>> {
         let mut at: Vec<&[u8]> = folder.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
         let parent = at.last().copied().unwrap_or_default();
@@ -253,7 +254,10 @@ fn root_in(parts: &[&str]) -> Option<String> {
 /// Whether a folder outside the source can have this name in patterns.
 pub(super) fn is_root_name(name: &str) -> bool {
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-    !name.is_empty() && name.bytes().all(is_fine) && Piece::parse(&format!("{{{name}}}")).is_none()
+    let is_cut = |placeholder: &str| name.strip_prefix(placeholder).is_some_and(|rest| rest.starts_with('-'));
+    let is_placeholder =
+        Piece::parse(&format!("{{{name}}}")).is_some() || ["stem", "dir", "parent"].into_iter().any(is_cut);
+    !name.is_empty() && name.bytes().all(is_fine) && !is_placeholder
 }
 
 /// Whether `part` has text that is no placeholder.
@@ -266,17 +270,22 @@ fn filled(part: &[Piece], name: &[u8], folder: &[u8], parent: &[u8]) -> Option<V
     let stem = super::stem(name);
     let values = part.iter().map(|piece| match piece {
         Piece::Text(text) => Some(text.as_bytes()),
-        Piece::Stem(None) => Some(stem),
-        Piece::Stem(Some(text)) => stem.strip_suffix(text.as_bytes()).or_else(|| stem.strip_prefix(text.as_bytes())),
+        Piece::Stem(cut) => without(stem, cut.as_ref()),
+        Piece::Parent(cut) => without(parent, cut.as_ref()),
         Piece::Name => Some(name),
         Piece::Dir(None) => Some(folder),
         Piece::Dir(Some(cut)) => match folder.strip_prefix(cut.as_bytes())? {
             [b'/', rest @ ..] => Some(rest),
             rest => Some(rest).filter(|rest| rest.is_empty()),
         },
-        Piece::Parent => Some(parent),
     });
     values.collect::<Option<Vec<_>>>().map(|values| values.concat())
+}
+
+/// `name` without the text `cut` at its end or start; `None` if it has no such text.
+fn without<'n>(name: &'n [u8], cut: Option<&String>) -> Option<&'n [u8]> {
+    let Some(cut) = cut else { return Some(name) };
+    name.strip_suffix(cut.as_bytes()).or_else(|| name.strip_prefix(cut.as_bytes()))
 }
 
 /// Whether `name` is `part` with any values of its placeholders, which are not empty.
@@ -303,7 +312,9 @@ mod tests {
 
     #[test]
     fn a_pattern_gives_the_file_of_an_image() {
-        let rows: [(&str, &str, &str, Option<&str>); 16] = [
+        let rows: [(&str, &str, &str, Option<&str>); 18] = [
+            ("../{parent-_images}_masks/*.png", "a/train_images", "1.jpg", Some("a/train_masks/1.png")),
+            ("../{parent-A}B/*.png", "train", "1.jpg", None),
             ("{masks}/{parent}/*.png", "a/cat", "1.jpg", Some("{masks}/cat/1.png")),
             ("{m-2}/{dir}/{name}.xml", "a/b", "1.jpg", Some("{m-2}/a/b/1.jpg.xml")),
             ("{masks}/*.png", "", "1.jpg", Some("{masks}/1.png")),

@@ -8,11 +8,14 @@ mod annotations;
 mod beside;
 mod cityscapes;
 mod coco;
+mod counterparts;
+mod relation;
 mod rows;
 mod side_by_side;
 mod split_beside;
 mod split_classes;
 mod split_coco;
+mod split_in_name;
 mod split_masks;
 mod voc;
 mod yolo;
@@ -28,7 +31,7 @@ use super::{
 use crate::{Result, names::Name};
 
 /// Layouts in the order in which they are tried.
-const LAYOUTS: [Find; 11] = [
+const LAYOUTS: [Find; 13] = [
     yolo::find,
     voc::find,
     cityscapes::find,
@@ -39,6 +42,8 @@ const LAYOUTS: [Find; 11] = [
     split_masks::find,
     split_classes::find,
     side_by_side::find,
+    split_in_name::find,
+    counterparts::find,
     beside::find,
 ];
 /// Layouts that are recognised in the only folder of the source: a folder of images with texts may be a class.
