@@ -24,7 +24,7 @@ const OBJECT: &str = "<?xml version=\"1.0\"?>\n<annotation><object><name>cat</na
 const COCO: &str = r#"{"images": [{"id": 1, "file_name": "1.jpg"}, {"id": 2, "file_name": "2.jpg"}], "categories": [{"id": 0, "name": "cat"}], "annotations": [{"image_id": 1, "category_id": 0, "bbox": [1, 1, 5, 5]}]}"#;
 const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-const LAYOUTS: [Layout; 29] = [
+const LAYOUTS: [Layout; 36] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -288,6 +288,64 @@ const LAYOUTS: [Layout; 29] = [
         components: &["depth.png"],
         splits: &[("train", 2), ("val", 1)],
     },
+    Layout {
+        name: "BUSI",
+        images: &["benign/b (1).jpg", "benign/b (2).jpg", "normal/n (1).jpg"],
+        others: &[
+            ("benign/b (1)_mask.png", "mask"),
+            ("benign/b (1)_mask_1.png", "mask"),
+            ("benign/b (2)_mask.png", "mask"),
+            ("normal/n (1)_mask.png", "mask"),
+        ],
+        components: &["mask.png", "mask_1.png"],
+        splits: &[("", 3)],
+    },
+    Layout {
+        name: "DeepGlobe",
+        images: &["train/1_sat.jpg", "train/2_sat.jpg", "valid/3_sat.jpg"],
+        others: &[("train/1_mask.png", "mask"), ("train/2_mask.png", "mask")],
+        components: &["mask.png"],
+        splits: &[("train", 2), ("valid", 1)],
+    },
+    Layout {
+        name: "images and masks in one folder",
+        images: &["1.jpg", "2.jpg"],
+        others: &[("1_mask.png", "mask"), ("2_mask.png", "mask")],
+        components: &["mask.png"],
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "COCO with one list",
+        images: &["images/1.jpg", "images/2.jpg"],
+        others: &[("annotations/instances_default.json", COCO)],
+        components: BOXES,
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "COCO in one folder",
+        images: &["1.jpg", "2.jpg"],
+        others: &[("labels.json", COCO)],
+        components: BOXES,
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "key points of COCO",
+        images: &["train2017/1.jpg", "train2017/2.jpg"],
+        others: &[("annotations/person_keypoints_train2017.json", COCO), ("annotations/captions_train2017.json", "{}")],
+        components: BOXES,
+        splits: &[("train2017", 2)],
+    },
+    Layout {
+        name: "panoptic masks of COCO",
+        images: &["train2017/1.jpg", "val2017/2.jpg"],
+        others: &[
+            ("annotations/panoptic_train2017/1.png", "mask"),
+            ("annotations/panoptic_val2017/2.png", "mask"),
+            ("annotations/panoptic_val2017.json", "{}"),
+        ],
+        components: &["panoptic.png"],
+        splits: &[("train2017", 1), ("val2017", 1)],
+    },
 ];
 
 /// The words of a shell command without escapes.
@@ -466,4 +524,60 @@ fn poses_and_folders_of_classes_are_not_taken_for_boxes_and_splits() {
     let pattern = ["--label-pattern", "{label}_{n}"];
     named.pack(&pattern).code(2).says("--include 'images/**' packs only these images");
     named.pack(&[&pattern[..], &["--include", "images/**"]].concat()).code(0);
+}
+
+#[test]
+fn splits_without_images_are_left_out_by_the_printed_options() {
+    let bench = Bench::new();
+    for (split, number) in [("train", 1), ("valid", 2)] {
+        bench.file(format!("{split}/images/{number}.jpg"), &jpeg(number, 5000));
+        bench.file(format!("{split}/labels/{number}.txt"), BOX.as_bytes());
+    }
+    fs::create_dir_all(bench.src().join("test/images")).unwrap();
+    let ran = bench.pack(&[]).code(2).says("no images are in test").says("--splits train,valid --with");
+    let options = words(&help(ran));
+    bench.pack(&options.iter().map(String::as_str).collect::<Vec<_>>()).code(0);
+    run(&["verify", path(&bench.dst()), "--against", path(&bench.src())]).code(0);
+}
+
+#[test]
+fn the_splits_of_voc_are_lists_in_a_printed_command() {
+    let bench = Bench::new();
+    for number in 1..=3 {
+        bench.file(format!("JPEGImages/2007_{number}.jpg"), &jpeg(number, 5000));
+        bench.file(format!("Annotations/2007_{number}.xml"), OBJECT.as_bytes());
+    }
+    bench.file("ImageSets/Main/train.txt", b"2007_1\n2007_2\n");
+    bench.file("ImageSets/Main/val.txt", b"2007_3\n");
+    let text = bench.pack(&[]).code(2).stderr.clone();
+    let command = text.split("these files; shardpack ").nth(1).unwrap().split(" packs the splits").next().unwrap();
+    let dst = bench.dst();
+    let command = words(command);
+    run(&command.iter().map(|word| if word == "DST" { path(&dst) } else { word }).collect::<Vec<_>>()).code(0);
+    let of = |split: &str| Dataset::open(dst.join(split)).unwrap();
+    assert_eq!((of("train").len(), of("val").len()), (2, 1));
+    assert!(of("val").manifest().components.iter().any(|name| name == "boxes.npy"));
+}
+
+#[test]
+fn texts_beside_images_of_classes_are_noted_with_the_option_that_packs_them() {
+    let bench = Bench::new();
+    for (number, name) in ["cat/1", "cat/2", "dog/3"].into_iter().enumerate() {
+        bench.file(format!("{name}.jpg"), &jpeg(number as u64, 5000));
+    }
+    bench.pack(&[]).code(0).says_not("note");
+    for name in ["cat/1", "cat/2"] {
+        bench.file(format!("{name}.xml"), OBJECT.as_bytes());
+    }
+    let option = "--with 'boxes=voc:*.xml' --on-missing empty";
+    let dst = bench.at("again");
+    bench
+        .pack_to(&dst, &[])
+        .code(0)
+        .says(&format!("2 .xml files are not packed, and have the names of images: {option}"));
+    let options = words(option);
+    bench.pack_to(&dst, &[&options.iter().map(String::as_str).collect::<Vec<_>>()[..], &["--force"]].concat()).code(0);
+    let dataset = Dataset::open(&dst).unwrap();
+    assert!(dataset.len() == 3 && !dataset.manifest().classes.is_empty());
+    assert!(dataset.manifest().components.iter().any(|name| name == "boxes.npy"));
 }

@@ -93,9 +93,13 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
             Splits::None | Splits::Compared(_) => {}
         }
     }
-    let found = found?;
+    let mut found = found?;
     if !matches!(options.splits, Splits::Compared(_)) {
         refuse_images_outside(tree, &found, options)?;
+    }
+    if options.guess && !options.groups && !options.has_files() && options.files.is_empty() {
+        let note = layout::known::note_texts(tree, &found);
+        found.first_mut().into_iter().for_each(|first| first.notes.extend(note.clone()));
     }
     match sample_files::decide_payload(tree, &found, options)? {
         None => Ok(found),

@@ -95,6 +95,11 @@ impl Images {
         Some((value, found.lacking))
     }
 
+    /// Levels of folders below the places.
+    pub fn levels(&self) -> usize {
+        self.depth
+    }
+
     /// Whether the folders are below the places.
     pub fn is_nested(&self) -> bool {
         self.depth > 0
