@@ -581,3 +581,46 @@ fn texts_beside_images_of_classes_are_noted_with_the_option_that_packs_them() {
     assert!(dataset.len() == 3 && !dataset.manifest().classes.is_empty());
     assert!(dataset.manifest().components.iter().any(|name| name == "boxes.npy"));
 }
+
+#[test]
+fn sounds_and_their_texts_are_recognised() {
+    let bench = Bench::new();
+    for number in 1..=3 {
+        bench.file(format!("wavs/{number}.wav"), b"RIFF....WAVEfmt ");
+        bench.file(format!("txt/{number}.txt"), b"hello");
+    }
+    let options = words(&help(bench.pack(&[])));
+    assert_eq!(options, ["--no-labels", "--files", "wav", "--with", "txt=../txt/*.txt"]);
+    bench.pack(&options.iter().map(String::as_str).collect::<Vec<_>>()).code(0);
+    let dataset = Dataset::open(bench.dst()).unwrap();
+    assert_eq!((dataset.len(), dataset.manifest().components.len()), (3, 2));
+    // LJSpeech has a list.
+    let listed = Bench::new();
+    for number in 1..=3 {
+        listed.file(format!("wavs/LJ-{number}.wav"), b"RIFF....WAVEfmt ");
+    }
+    listed.file("metadata.csv", b"LJ-1|One, 1|one\nLJ-2|Two|two\nLJ-3|Three|three\n");
+    let dst = listed.dst();
+    let command = words(&help(listed.pack(&[])));
+    run(&command[1..].iter().map(|word| if word == "DST" { path(&dst) } else { word }).collect::<Vec<_>>()).code(0);
+    let dataset = Dataset::open(&dst).unwrap();
+    assert!(dataset.len() == 3 && dataset.manifest().components.iter().any(|name| name == "json"));
+}
+
+#[test]
+fn names_of_persons_below_splits_are_labels_by_the_printed_options() {
+    let bench = Bench::new();
+    for (number, split) in ["bounding_box_train", "bounding_box_test"].into_iter().enumerate() {
+        for (person, camera) in [(2, 1), (2, 2), (7, 1), (7, 3)] {
+            let name = format!("{split}/000{person}_c{camera}s1_00045{number}_01.jpg");
+            bench.file(name, &jpeg(person * 10 + camera + number as u64, 5000));
+        }
+    }
+    let text = bench.pack(&[]).code(2).stderr.clone();
+    let options = text.split("help: ").nth(1).unwrap().split(" takes labels").next().unwrap();
+    let options = words(options);
+    assert_eq!(options[2..], ["--label-pattern", "{label}_c{n}s{n}_{n}_{n}"]);
+    bench.pack(&options.iter().map(String::as_str).collect::<Vec<_>>()).code(0);
+    let dataset = Dataset::open(bench.dst().join("bounding_box_train")).unwrap();
+    assert_eq!((dataset.len(), dataset.manifest().classes.len()), (4, 2));
+}

@@ -265,6 +265,11 @@ pub trait Source: AsSource + Debug + Send + Sync {
         None
     }
 
+    /// The file of the list, if the source is one.
+    fn list_file(&self) -> Option<&Path> {
+        None
+    }
+
     /// Whether it is a list of images with the annotations of COCO.
     fn has_annotations(&self) -> bool {
         false

@@ -166,27 +166,32 @@ impl Around {
     fn see(&self, kinds: &[Component], seen: &mut Companions, found: &mut SourceListing) {
         let used = |name: &String| kinds.iter().any(|kind| kind.extra_root() == Some(name));
         for (name, root) in self.roots.iter().filter(|(name, _)| used(name)) {
-            let mut visited = BTreeSet::new();
-            let mut todo = vec![(root.clone(), name_in_braces(name).into_bytes())];
-            while let Some((folder, path)) = todo.pop() {
-                if !folder.canonicalize().is_ok_and(|folder| visited.insert(folder)) {
-                    continue;
-                }
-                let entries = sample_files::entries(Tree { root: &folder, listed: None }, &folder);
-                for (entry, is_folder) in entries {
-                    let class = names::classify(&entry, |_| false);
-                    if matches!(class, Name::Hidden | Name::System) {
-                        continue;
-                    }
-                    if is_folder {
-                        todo.push((folder.join(names::as_path(&entry)), names::join(&path, &entry)));
-                    } else if !seen.sees(kinds, &path, &entry) {
-                        *found.ignored.entry(format!("other file in {{{name}}}")).or_default() += 1;
-                    }
-                }
+            let others = others_in(root, name, |folder, file| seen.sees(kinds, folder, file));
+            if others > 0 {
+                *found.ignored.entry(format!("other file in {{{name}}}")).or_default() += others;
             }
         }
     }
+}
+
+/// The number of files in `root`, called `name`, for which `is_known` of folder and name is false.
+fn others_in(root: &Path, name: &str, mut is_known: impl FnMut(&[u8], &[u8]) -> bool) -> u64 {
+    let (mut visited, mut others) = (BTreeSet::new(), 0);
+    let mut todo = vec![(root.to_path_buf(), name_in_braces(name).into_bytes())];
+    while let Some((folder, path)) = todo.pop() {
+        if !folder.canonicalize().is_ok_and(|folder| visited.insert(folder)) {
+            continue;
+        }
+        let entries = sample_files::entries(Tree { root: &folder, listed: None }, &folder).into_iter();
+        let is_meant = |name: &[u8]| !matches!(names::classify(name, |_| false), Name::Hidden | Name::System);
+        for (entry, is_folder) in entries.filter(|(name, _)| is_meant(name)) {
+            match is_folder {
+                true => todo.push((folder.join(names::as_path(&entry)), names::join(&path, &entry))),
+                false => others += u64::from(!is_known(&path, &entry)),
+            }
+        }
+    }
+    others
 }
 
 /// Puts the cells of `kinds` into the listing of `found`; samples without a file that they need are none.
@@ -339,6 +344,10 @@ impl Source for Around {
 
     fn first<'a>(&'a self, split: Option<&str>, listing: &'a Listing, most: usize) -> Result<Option<SomeSamples<'a>>> {
         self.source.first(split, listing, most)
+    }
+
+    fn list_file(&self) -> Option<&Path> {
+        self.source.list_file()
     }
 
     fn has_annotations(&self) -> bool {

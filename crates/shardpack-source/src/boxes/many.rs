@@ -134,7 +134,8 @@ impl Many {
             }
             let leaf = source.leaf_of(found.split.as_deref())?;
             let bytes = leaf.annotations()?.unwrap_or_default();
-            let images = coco::parse(&bytes).map_err(|why| Error::data(why).in_file(leaf.path()))?;
+            let images =
+                coco::parse(&bytes).map_err(|why| Error::data(why).in_file(leaf.list_file().unwrap_or(leaf.path())))?;
             self.files.push(Loaded { key, shown: "the list".to_owned(), images: Ok(images) });
             return Ok(Some(self.files.len() - 1));
         }

@@ -290,6 +290,10 @@ impl Source for List {
         self.kind == Kind::Coco
     }
 
+    fn list_file(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
+
     fn annotations(&self) -> Result<Option<Vec<u8>>> {
         self.has_annotations().then(|| self.whole()).transpose()
     }

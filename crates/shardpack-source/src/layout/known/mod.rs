@@ -14,6 +14,7 @@ mod one_coco;
 mod relation;
 mod rows;
 mod side_by_side;
+mod sound;
 mod split_beside;
 mod split_classes;
 mod split_coco;
@@ -33,7 +34,7 @@ use super::{
 use crate::{Result, api::SourceListing, names::Name};
 
 /// Layouts in the order in which they are tried.
-const LAYOUTS: [Find; 15] = [
+const LAYOUTS: [Find; 16] = [
     yolo::find,
     voc::find,
     cityscapes::find,
@@ -48,6 +49,7 @@ const LAYOUTS: [Find; 15] = [
     split_in_name::find,
     counterparts::find,
     one_coco::find,
+    sound::find,
     beside::find,
 ];
 /// Layouts that are recognised in the only folder of the source: a folder of images with texts may be a class.
@@ -231,10 +233,15 @@ impl Look<'_> {
 
     /// The first-level folders, if all are splits; without those that have no images, which cannot be packed.
     fn split_folders(&self) -> Option<Vec<String>> {
+        self.split_folders_of(|name| self.has_images(name, MAX_BELOW_SPLIT))
+    }
+
+    /// The first-level folders that are wanted, if all are splits.
+    fn split_folders_of(&self, is_wanted: impl Fn(&str) -> bool) -> Option<Vec<String>> {
         let mut top = self.folders("");
         let are_splits = !top.is_empty() && top.len() <= MAX_SPLITS && top.iter().all(|name| self.is_split(name));
-        top.retain(|name| self.has_images(name, MAX_BELOW_SPLIT));
-        (are_splits && !top.is_empty()).then_some(top)
+        top.retain(|name| are_splits && is_wanted(name));
+        (!top.is_empty()).then_some(top)
     }
 
     /// Whether a folder has images, or a folder in it, `levels` deep.
@@ -247,7 +254,8 @@ impl Look<'_> {
     /// The end of a sentence on splits without images, which `options` leave out; empty if there are none.
     fn without_images(&self, options: &[(&'static str, String)]) -> String {
         let are_listed = |(name, value): &(&str, String)| *name == "--splits" && !value.contains('{');
-        if !options.iter().any(are_listed) {
+        // Of sounds, no folder has images.
+        if !options.iter().any(are_listed) || options.iter().any(|(name, _)| *name == "--files") {
             return String::new();
         }
         let top = self.folders("");
