@@ -29,6 +29,7 @@ mod hdf5_labels;
 mod known_layouts;
 mod label_patterns;
 mod label_text;
+mod layout_table;
 mod layouts;
 mod list_forms;
 mod list_labels;

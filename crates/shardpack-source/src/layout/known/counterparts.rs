@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use shardpack_format::component::Component;
+use shardpack_format::{component::Component, shell, splits};
 
 use super::{Found, Look, annotations, on_missing, relation};
 use crate::layout::pairs;
@@ -217,6 +217,19 @@ fn beside_images(
     options.extend(with);
     options.extend(on_missing(lacking));
     let shown = companions.join(", ");
-    let what = format!("{name} and {shown} hold files of the same names: pairs, and no classes");
-    Some(Found::new(what, options, "packs each image with its files"))
+    let what = format!("{name}, {shown} hold files of the same names: pairs, and no classes");
+    let other = Some(only_images(name, above));
+    Some(Found { other, ..Found::new(what, options, "packs each image with its files") })
+}
+
+/// Help with the options that pack only the images, and all folders as classes of splits.
+fn only_images(name: &str, above: &[String]) -> String {
+    let include = shell::word(format!("{name}/**"));
+    if above[0].is_empty() {
+        return format!("--no-labels --include {include} packs only these");
+    }
+    let are_known = above.iter().all(|split| splits::KNOWN.contains(&split.as_str()));
+    let splits = format!("--splits {}", above.join(","));
+    let given = if are_known { String::new() } else { format!("{splits} ") };
+    format!("--no-labels {given}--include {include} packs only these; {splits} packs them as classes of these splits")
 }
