@@ -331,7 +331,9 @@ pub(super) fn images_first([a, b]: [&[u8]; 2]) -> [&[u8]; 2] {
 
 /// The name of the component whose files are in `folder`: `mask` for `masks`.
 pub(super) fn component_of(folder: &str) -> String {
-    let name = folder.to_lowercase();
+    // `Ground Truth`: a component's name has no blanks.
+    let fit = |letter: char| if letter.is_alphanumeric() || letter == '.' { letter } else { '_' };
+    let name: String = folder.to_lowercase().chars().map(fit).collect();
     name.strip_suffix('s').filter(|name| !name.ends_with('s')).unwrap_or(&name).to_owned()
 }
 

@@ -149,6 +149,10 @@ pub(super) fn add(options: &mut Vec<(&'static str, String)>, values: Vec<(String
 }
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
+    // The user who names splits has seen the question, and its answer is that folders below are classes.
+    if !look.splits.is_empty() {
+        return None;
+    }
     match look.split_folders() {
         Some(splits) => below(look, &splits),
         None => below(look, &[String::new()]),
