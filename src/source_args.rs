@@ -13,7 +13,7 @@ use shardpack_format::{
 use shardpack_packer::{Error, pack::PlanOptions};
 use shardpack_reader::StoreSettings;
 use shardpack_source::{
-    self as source, LabelPattern, SharedSource, SourceKind, SplitSource, SplitSources,
+    self as source, LabelPattern, SharedSource, SourceKind, SplitSource, SplitSources, extra_roots,
     foreign::{Kind, lmdb},
     list,
     options::OnMissing,
@@ -64,6 +64,30 @@ impl ListArgs {
     }
 }
 
+/// Folders outside the source.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ExtraRootArgs {
+    /// A folder outside SRC with files for --with, and its name in patterns: with masks=/data/masks, --with
+    /// 'mask={masks}/{parent}/*.png'. Repeat for each folder
+    #[arg(help_heading = crate::help::SOURCE, long, value_name = "NAME=FOLDER")]
+    extra_root: Vec<PathBuf>,
+}
+
+impl ExtraRootArgs {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.extra_root.is_empty()
+    }
+
+    /// `source` with the files in these folders.
+    ///
+    /// # Errors
+    /// If a value is not `NAME=FOLDER`, or a folder is missing or in the source.
+    pub fn around(&self, source: SharedSource) -> Result<SharedSource, Error> {
+        extra_roots::around(source, extra_roots::parse(&self.extra_root)?)
+    }
+}
+
 /// What images are packed, and with what.
 #[derive(Args, Clone, Debug)]
 pub struct SourceArgs {
@@ -73,6 +97,8 @@ pub struct SourceArgs {
     parts: Vec<PathBuf>,
     #[command(flatten)]
     pub list: ListArgs,
+    #[command(flatten)]
+    extra: ExtraRootArgs,
     /// Samples have no labels: ignore class folders and label columns
     #[arg(help_heading = crate::help::SOURCE, long)]
     no_labels: bool,
@@ -199,7 +225,7 @@ impl SourceArgs {
                 .help("choose the column of labels with --label-column NAME"));
         }
         match columns.is_empty() || any_list {
-            true => Ok(source),
+            true => self.extra.around(source),
             false => Err(Error::usage(
                 "--root, --path-column, --label-column, --split-column, --file-column, --multi-label and --target are for lists",
             )

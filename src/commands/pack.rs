@@ -61,7 +61,7 @@ pub struct Args {
     #[arg(help_heading = crate::help::SOURCE, long = "plan", value_name = "FILE", conflicts_with_all = [
         "format", "order", "seed", "shard_size", "shard_samples", "shards", "name", "splits", "split_fraction", "ext", "cls", "meta",
         "compress", "include", "exclude", "label_offset", "features", "mds_encoding", "settings", "root",
-        "path_column", "label_column", "split_column", "no_labels", "label_pattern", "no_follow", "with", "on_missing", "files", "group",
+        "path_column", "label_column", "split_column", "no_labels", "label_pattern", "no_follow", "with", "extra_root", "on_missing", "files", "group",
         "parts",
         "check", "formats", "min_side", "max_pixels", "dedup", "leaks", "near_duplicates", "sample_per_class", "classes",
         "class_map", "fix", "rotate", "resize", "encode", "quality", "drop_icc", "keep_exif",

@@ -17,7 +17,7 @@ use crate::{
     lines::Lines,
     progress::{self, Progress},
     report,
-    source_args::ListArgs,
+    source_args::{ExtraRootArgs, ListArgs},
 };
 
 /// Options of `verify`.
@@ -54,6 +54,8 @@ pub struct Args {
     work: Option<PathBuf>,
     #[command(flatten)]
     list: ListArgs,
+    #[command(flatten)]
+    extra: ExtraRootArgs,
     /// For a source with labels in a file of keys and labels: the same file as for convert
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "FILE")]
     label_from: Option<PathBuf>,
@@ -105,13 +107,17 @@ pub fn run(args: &Args) -> Result<Outcome> {
     if args.label_from.is_some() && !has_source {
         return Err(Error::usage("--label-from describes a source: use it with --against or --repair"));
     }
+    if !args.extra.is_empty() && !has_source {
+        return Err(Error::usage("--extra-root is for a source: use it with --against or --repair"));
+    }
     let (said, asking) = match &subject {
         Subject::Dataset(dst, _) if has_source => verify::said_of_records(dst, &store, args.label_from.as_deref())?,
         _ => (FieldSelection::default(), None),
     };
     let source = |paths: &[PathBuf]| {
         let columns = args.list.columns();
-        (!paths.is_empty()).then(|| resolve_all(paths, &columns, &said, &of_source)).transpose()
+        let resolve = || args.extra.around(resolve_all(paths, &columns, &said, &of_source)?);
+        (!paths.is_empty()).then(resolve).transpose()
     };
     // Report a missing source before reading anything.
     let repair = source(&args.repair)?;

@@ -10,187 +10,7 @@ use std::{
 use shardpack_reader::Dataset;
 use shardpack_testing::{Bench, Ran, contents, jpeg, root, run};
 
-/// A layout: its files, the components of its samples, and the samples of each split (`""`: no split).
-struct Layout {
-    name: &'static str,
-    images: &'static [&'static str],
-    others: &'static [(&'static str, &'static str)],
-    components: &'static [&'static str],
-    splits: &'static [(&'static str, u64)],
-}
-
-const BOX: &str = "1 0.5 0.5 0.25 0.25";
-const OBJECT: &str = "<?xml version=\"1.0\"?>\n<annotation><object><name>cat</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object></annotation>";
-const COCO: &str = r#"{"images": [{"id": 1, "file_name": "1.jpg"}, {"id": 2, "file_name": "2.jpg"}], "categories": [{"id": 0, "name": "cat"}], "annotations": [{"image_id": 1, "category_id": 0, "bbox": [1, 1, 5, 5]}]}"#;
-const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
-
-const LAYOUTS: [Layout; 18] = [
-    Layout {
-        name: "YOLO, as Ultralytics has it",
-        images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
-        others: &[
-            ("labels/train/1.txt", BOX),
-            ("labels/train/2.txt", ""),
-            ("labels/val/3.txt", BOX),
-            ("data.yaml", "names: [a, b]"),
-        ],
-        components: BOXES,
-        splits: &[("train", 2), ("val", 1), ("test2017", 1)],
-    },
-    Layout {
-        name: "YOLO, as Roboflow exports it",
-        images: &["train/images/1.jpg", "valid/images/2.jpg", "test/images/3.jpg"],
-        others: &[
-            ("train/labels/1.txt", BOX),
-            ("valid/labels/2.txt", BOX),
-            ("test/labels/3.txt", BOX),
-            ("data.yaml", "names: [a, b]"),
-            ("README.roboflow.txt", "text"),
-        ],
-        components: BOXES,
-        splits: &[("train", 1), ("valid", 1), ("test", 1)],
-    },
-    Layout {
-        name: "YOLO without splits, a background without a file",
-        images: &["images/1.jpg", "images/2.jpg"],
-        others: &[("labels/1.txt", BOX), ("labels/classes.txt", "a\nb")],
-        components: BOXES,
-        splits: &[("", 2)],
-    },
-    Layout {
-        name: "YOLO with polygons",
-        images: &["images/1.jpg"],
-        others: &[("labels/1.txt", "0 0.1 0.1 0.5 0.1 0.5 0.5 0.1 0.5")],
-        components: BOXES,
-        splits: &[("", 1)],
-    },
-    Layout {
-        name: "Pascal VOC",
-        images: &["JPEGImages/2007_1.jpg", "JPEGImages/2007_2.jpg"],
-        others: &[
-            ("Annotations/2007_1.xml", "<annotation/>"),
-            ("Annotations/2007_2.xml", "<annotation/>"),
-            ("SegmentationClass/2007_1.png", "mask"),
-            ("SegmentationObject/2007_1.png", "mask"),
-            ("ImageSets/Main/train.txt", "2007_1"),
-        ],
-        components: &["boxes.npy", "box_labels.npy", "mask.png"],
-        splits: &[("", 2)],
-    },
-    Layout {
-        name: "ADE20K",
-        images: &["images/training/1.jpg", "images/validation/2.jpg"],
-        others: &[("annotations/training/1.png", "mask"), ("annotations/validation/2.png", "mask")],
-        components: &["annotation.png"],
-        splits: &[("training", 1), ("validation", 1)],
-    },
-    Layout {
-        name: "Cityscapes",
-        images: &["leftImg8bit/train/bonn/b_0_leftImg8bit.jpg", "leftImg8bit/val/ulm/u_0_leftImg8bit.jpg"],
-        others: &[
-            ("gtFine/train/bonn/b_0_gtFine_labelIds.png", "mask"),
-            ("gtFine/train/bonn/b_0_gtFine_color.png", "mask"),
-            ("gtFine/val/ulm/u_0_gtFine_labelIds.png", "mask"),
-        ],
-        components: &["mask.png"],
-        splits: &[("train", 1), ("val", 1)],
-    },
-    Layout {
-        name: "CamVid",
-        images: &["train/1.jpg", "test/2.jpg"],
-        others: &[("trainannot/1.png", "mask"), ("testannot/2.png", "mask")],
-        components: &["mask.png"],
-        splits: &[("train", 1), ("test", 1)],
-    },
-    Layout {
-        name: "images and masks",
-        images: &["imgs/a.jpg", "imgs/b.jpg"],
-        others: &[("masks/a.png", "mask"), ("masks/b.png", "mask")],
-        components: &["mask.png"],
-        splits: &[("", 2)],
-    },
-    Layout {
-        name: "captions",
-        images: &["1.jpg", "2.jpg"],
-        others: &[("1.txt", "a cat"), ("2.txt", "a dog")],
-        components: &["txt"],
-        splits: &[("", 2)],
-    },
-    Layout {
-        name: "LabelMe",
-        images: &["1.jpg", "2.jpg"],
-        others: &[("1.json", r#"{"version": "5.0.1", "flags": {}, "shapes": []}"#)],
-        components: BOXES,
-        splits: &[("", 2)],
-    },
-    Layout {
-        name: "VOC in one folder",
-        images: &["1.jpg"],
-        others: &[("1.xml", "<annotation/>")],
-        components: BOXES,
-        splits: &[("", 1)],
-    },
-    Layout {
-        name: "texts of other tools",
-        images: &["1.jpg", "2.jpg"],
-        others: &[("1.json", "{}")],
-        components: &["json"],
-        splits: &[("", 2)],
-    },
-    Layout {
-        name: "Pascal VOC, as Roboflow exports it",
-        images: &["train/1.jpg", "train/2.jpg", "valid/3.jpg"],
-        others: &[
-            ("train/1.xml", OBJECT),
-            ("train/2.xml", "<annotation/>"),
-            ("valid/3.xml", OBJECT),
-            ("README.roboflow.txt", "text"),
-        ],
-        components: BOXES,
-        splits: &[("train", 2), ("valid", 1)],
-    },
-    Layout {
-        name: "COCO, as Roboflow exports it",
-        images: &["train/1.jpg", "train/2.jpg", "test/3.jpg"],
-        others: &[
-            ("train/_annotations.coco.json", COCO),
-            ("test/_annotations.coco.json", r#"{"images": [{"id": 1, "file_name": "3.jpg"}]}"#),
-            ("README.dataset.txt", "text"),
-        ],
-        components: BOXES,
-        splits: &[("train", 2), ("test", 1)],
-    },
-    Layout {
-        name: "COCO, as cocodataset.org has it",
-        images: &["train2017/1.jpg", "train2017/2.jpg", "val2017/3.jpg", "test2017/4.jpg"],
-        others: &[
-            ("annotations/instances_train2017.json", COCO),
-            ("annotations/instances_val2017.json", r#"{"images": [{"id": 1, "file_name": "3.jpg"}]}"#),
-            ("annotations/captions_val2017.json", "{}"),
-        ],
-        components: BOXES,
-        splits: &[("train2017", 2), ("val2017", 1), ("test2017", 1)],
-    },
-    Layout {
-        name: "COCO with folders of splits",
-        images: &["images/train2017/1.jpg", "images/train2017/2.jpg"],
-        others: &[("annotations/instances_train2017.json", COCO)],
-        components: BOXES,
-        splits: &[("train2017", 2)],
-    },
-    Layout {
-        name: "masks, as Roboflow exports them",
-        images: &["train/1.jpg", "valid/2.jpg"],
-        others: &[
-            ("train/1_mask.png", "mask"),
-            ("train/_classes.csv", "Pixel Value, Class\n0, background\n1, cat\n"),
-            ("valid/2_mask.png", "mask"),
-            ("valid/_classes.csv", "Pixel Value, Class\n0, background\n1, cat\n"),
-        ],
-        components: &["mask.png"],
-        splits: &[("train", 1), ("valid", 1)],
-    },
-];
+use crate::layout_table::{BOX, LAYOUTS, Layout, OBJECT};
 
 /// The words of a shell command without escapes.
 fn words(text: &str) -> Vec<String> {
@@ -368,4 +188,103 @@ fn poses_and_folders_of_classes_are_not_taken_for_boxes_and_splits() {
     let pattern = ["--label-pattern", "{label}_{n}"];
     named.pack(&pattern).code(2).says("--include 'images/**' packs only these images");
     named.pack(&[&pattern[..], &["--include", "images/**"]].concat()).code(0);
+}
+
+#[test]
+fn splits_without_images_are_left_out_by_the_printed_options() {
+    let bench = Bench::new();
+    for (split, number) in [("train", 1), ("valid", 2)] {
+        bench.file(format!("{split}/images/{number}.jpg"), &jpeg(number, 5000));
+        bench.file(format!("{split}/labels/{number}.txt"), BOX.as_bytes());
+    }
+    fs::create_dir_all(bench.src().join("test/images")).unwrap();
+    let ran = bench.pack(&[]).code(2).says("no images are in test").says("--splits train,valid --with");
+    let options = words(&help(ran));
+    bench.pack(&options.iter().map(String::as_str).collect::<Vec<_>>()).code(0);
+    run(&["verify", path(&bench.dst()), "--against", path(&bench.src())]).code(0);
+}
+
+#[test]
+fn the_splits_of_voc_are_lists_in_a_printed_command() {
+    let bench = Bench::new();
+    for number in 1..=3 {
+        bench.file(format!("JPEGImages/2007_{number}.jpg"), &jpeg(number, 5000));
+        bench.file(format!("Annotations/2007_{number}.xml"), OBJECT.as_bytes());
+    }
+    bench.file("ImageSets/Main/train.txt", b"2007_1\n2007_2\n");
+    bench.file("ImageSets/Main/val.txt", b"2007_3\n");
+    let text = bench.pack(&[]).code(2).stderr.clone();
+    let command = text.split("these files; shardpack ").nth(1).unwrap().split(" packs the splits").next().unwrap();
+    let dst = bench.dst();
+    let command = words(command);
+    run(&command.iter().map(|word| if word == "DST" { path(&dst) } else { word }).collect::<Vec<_>>()).code(0);
+    let of = |split: &str| Dataset::open(dst.join(split)).unwrap();
+    assert_eq!((of("train").len(), of("val").len()), (2, 1));
+    assert!(of("val").manifest().components.iter().any(|name| name == "boxes.npy"));
+}
+
+#[test]
+fn texts_beside_images_of_classes_are_noted_with_the_option_that_packs_them() {
+    let bench = Bench::new();
+    for (number, name) in ["cat/1", "cat/2", "dog/3"].into_iter().enumerate() {
+        bench.file(format!("{name}.jpg"), &jpeg(number as u64, 5000));
+    }
+    bench.pack(&[]).code(0).says_not("note");
+    for name in ["cat/1", "cat/2"] {
+        bench.file(format!("{name}.xml"), OBJECT.as_bytes());
+    }
+    let option = "--with 'boxes=voc:*.xml' --on-missing empty";
+    let dst = bench.at("again");
+    bench
+        .pack_to(&dst, &[])
+        .code(0)
+        .says(&format!("2 .xml files are not packed, and have the names of images: {option}"));
+    let options = words(option);
+    bench.pack_to(&dst, &[&options.iter().map(String::as_str).collect::<Vec<_>>()[..], &["--force"]].concat()).code(0);
+    let dataset = Dataset::open(&dst).unwrap();
+    assert!(dataset.len() == 3 && !dataset.manifest().classes.is_empty());
+    assert!(dataset.manifest().components.iter().any(|name| name == "boxes.npy"));
+}
+
+#[test]
+fn sounds_and_their_texts_are_recognised() {
+    let bench = Bench::new();
+    for number in 1..=3 {
+        bench.file(format!("wavs/{number}.wav"), b"RIFF....WAVEfmt ");
+        bench.file(format!("txt/{number}.txt"), b"hello");
+    }
+    let options = words(&help(bench.pack(&[])));
+    assert_eq!(options, ["--no-labels", "--files", "wav", "--with", "txt=../txt/*.txt"]);
+    bench.pack(&options.iter().map(String::as_str).collect::<Vec<_>>()).code(0);
+    let dataset = Dataset::open(bench.dst()).unwrap();
+    assert_eq!((dataset.len(), dataset.manifest().components.len()), (3, 2));
+    // LJSpeech has a list.
+    let listed = Bench::new();
+    for number in 1..=3 {
+        listed.file(format!("wavs/LJ-{number}.wav"), b"RIFF....WAVEfmt ");
+    }
+    listed.file("metadata.csv", b"LJ-1|One, 1|one\nLJ-2|Two|two\nLJ-3|Three|three\n");
+    let dst = listed.dst();
+    let command = words(&help(listed.pack(&[])));
+    run(&command[1..].iter().map(|word| if word == "DST" { path(&dst) } else { word }).collect::<Vec<_>>()).code(0);
+    let dataset = Dataset::open(&dst).unwrap();
+    assert!(dataset.len() == 3 && dataset.manifest().components.iter().any(|name| name == "json"));
+}
+
+#[test]
+fn names_of_persons_below_splits_are_labels_by_the_printed_options() {
+    let bench = Bench::new();
+    for (number, split) in ["bounding_box_train", "bounding_box_test"].into_iter().enumerate() {
+        for (person, camera) in [(2, 1), (2, 2), (7, 1), (7, 3)] {
+            let name = format!("{split}/000{person}_c{camera}s1_00045{number}_01.jpg");
+            bench.file(name, &jpeg(person * 10 + camera + number as u64, 5000));
+        }
+    }
+    let text = bench.pack(&[]).code(2).stderr.clone();
+    let options = text.split("help: ").nth(1).unwrap().split(" takes labels").next().unwrap();
+    let options = words(options);
+    assert_eq!(options[2..], ["--label-pattern", "{label}_c{n}s{n}_{n}_{n}"]);
+    bench.pack(&options.iter().map(String::as_str).collect::<Vec<_>>()).code(0);
+    let dataset = Dataset::open(bench.dst().join("bounding_box_train")).unwrap();
+    assert_eq!((dataset.len(), dataset.manifest().classes.len()), (4, 2));
 }

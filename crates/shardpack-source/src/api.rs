@@ -168,6 +168,11 @@ pub trait Source: AsSource + Debug + Send + Sync {
     /// Folders or files of the source that must not be written into or replaced.
     fn roots(&self) -> Vec<&Path>;
 
+    /// Folders outside the leaves that have files of components. They must not be written into either.
+    fn extra_folders(&self) -> Vec<&Path> {
+        Vec::new()
+    }
+
     /// Network transfers so far; `None` if this program reads all parts through the file system.
     fn transfers(&self) -> Option<Transfers>;
 
@@ -255,6 +260,11 @@ pub trait Source: AsSource + Debug + Send + Sync {
     /// then does not ask for the numbers.
     fn subset(&self, numbers: &dyn Fn() -> Vec<Vec<u64>>) -> Option<SharedSource> {
         let _ = numbers;
+        None
+    }
+
+    /// The file of the list, if the source is one.
+    fn list_file(&self) -> Option<&Path> {
         None
     }
 
@@ -352,14 +362,19 @@ impl dyn Source + '_ {
     ///
     /// `existing` is the longest existing part of the folder's path or URL; `is_whole` is true if that part is the whole path.
     pub fn holds(&self, existing: &Path, is_whole: bool) -> bool {
-        self.leaves().iter().any(|leaf| {
-            let roots = leaf.roots().into_iter().filter_map(shardpack_storage::existing);
-            roots.filter(|(_, is_there)| *is_there).any(|(root, _)| match leaf.kind() {
-                // Files of shards may lie in a parent folder; of a list, only the listed files are read.
-                SourceKind::Shards | SourceKind::List => is_whole && existing == root,
-                _ => existing.starts_with(&root),
+        let is_inside = |folder: &Path| {
+            shardpack_storage::existing(folder).is_some_and(|(root, is_there)| is_there && existing.starts_with(&root))
+        };
+        let is_extra = self.extra_folders().into_iter().any(is_inside);
+        is_extra
+            || self.leaves().iter().any(|leaf| {
+                let roots = leaf.roots().into_iter().filter_map(shardpack_storage::existing);
+                roots.filter(|(_, is_there)| *is_there).any(|(root, _)| match leaf.kind() {
+                    // Files of shards may lie in a parent folder; of a list, only the listed files are read.
+                    SourceKind::Shards | SourceKind::List => is_whole && existing == root,
+                    _ => existing.starts_with(&root),
+                })
             })
-        })
     }
 }
 
@@ -454,6 +469,11 @@ impl SourceListing {
     pub fn prefix(&self) -> String {
         let folder = self.split.as_ref().filter(|_| !self.is_divided);
         folder.map_or_else(String::new, |split| format!("{split}/"))
+    }
+
+    /// As [`SourceListing::prefix`], for the files of `kind`: empty if they are outside the source.
+    pub fn prefix_of(&self, kind: &Component) -> String {
+        if kind.extra_root().is_some() { String::new() } else { self.prefix() }
     }
 
     /// The same listing with only these components; the others are counted as left out.

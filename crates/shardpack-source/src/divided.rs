@@ -234,6 +234,10 @@ impl Source for Divided {
         self.source.roots()
     }
 
+    fn extra_folders(&self) -> Vec<&Path> {
+        self.source.extra_folders()
+    }
+
     fn transfers(&self) -> Option<Transfers> {
         self.source.transfers()
     }

@@ -106,6 +106,12 @@ impl<'a> FolderReader<'a> {
         }
     }
 
+    /// Reads the file at `path` in the source into `out`; the file must have the listed length.
+    pub(super) fn read_at(&self, path: &[u8], out: &mut [u8]) -> Result<(), ReadError> {
+        let file = self.file_at(path)?;
+        self.read_opened(file, &|| self.root_path.join(names::as_path(path)), out)
+    }
+
     /// Opens sample `number`, a `.npz` file, and returns the result of `look`.
     pub(super) fn npz<T>(
         &self,
@@ -163,10 +169,7 @@ impl SampleReader for FolderReader<'_> {
         }
         let path = || self.listing.component_file(number, which);
         if let Some((path, _)) = kind.is_path().then(path).flatten() {
-            let read = self
-                .file_at(&path)
-                .and_then(|file| self.read_opened(file, &|| self.root_path.join(names::as_path(&path)), out));
-            return read.map_err(|error| of_component(&path, error));
+            return self.read_at(&path, out).map_err(|error| of_component(&path, error));
         }
         let Some(name) = kind.file_of(self.listing.name(number)) else {
             return components.copy_text(*cell, out).map_err(|why| ReadError::Refused(Refusal(why)));

@@ -72,7 +72,7 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
     if let Some(pattern) = &options.label_pattern {
         let options = Options { no_labels: true, label_pattern: None, ..options.clone() };
         let found = discover_in(tree, &options, monitor)?;
-        if options.guess && options.with.is_empty() && options.include.is_empty() {
+        if options.guess && !options.has_files() && options.include.is_empty() {
             layout::pairs::refuse_folders(tree, &found)?;
         }
         // The listing may be of other files than images.
@@ -86,16 +86,20 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
     if options.guess && is_question && options.files.is_empty() && (is_empty || found.is_err()) {
         layout::known::refuse_rows(tree)?;
     }
-    if options.guess && is_question && !options.no_labels && options.with.is_empty() && options.files.is_empty() {
+    if options.guess && is_question && !options.no_labels && !options.has_files() && options.files.is_empty() {
         match &options.splits {
             Splits::Auto => layout::known::ask(tree, &[])?,
             Splits::Names(names) => layout::known::ask(tree, names)?,
             Splits::None | Splits::Compared(_) => {}
         }
     }
-    let found = found?;
+    let mut found = found?;
     if !matches!(options.splits, Splits::Compared(_)) {
         refuse_images_outside(tree, &found, options)?;
+    }
+    if options.guess && !options.groups && !options.has_files() && options.files.is_empty() {
+        let note = layout::known::note_texts(tree, &found);
+        found.first_mut().into_iter().for_each(|first| first.notes.extend(note.clone()));
     }
     match sample_files::decide_payload(tree, &found, options)? {
         None => Ok(found),

@@ -109,7 +109,10 @@ pub(super) fn are_they_splits(root: &Path, seen: &Seen<'_>, no_labels: bool, in_
                 by_count(flat, "looks like a split", "look like splits")
             ));
             let options = flat_options(root, flat, others.is_empty());
-            help.extend(in_names.filter(|_| options.is_empty()));
+            // A pattern that fits; without one, names only mention the option.
+            let is_pattern = |help: &String| options.is_empty() || help.starts_with("--label-pattern '");
+            let after_options = |help: String| format!("{options} {help}").trim_start().to_owned();
+            help.extend(in_names.filter(is_pattern).map(after_options));
             help.push(help_flat(&options));
         }
         (false, true) => {

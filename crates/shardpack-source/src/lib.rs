@@ -18,6 +18,7 @@ mod dataset_location;
 pub mod dataset_reader;
 mod datasets;
 mod divided;
+pub mod extra_roots;
 mod filter;
 mod folder_reader;
 pub mod folder_splits;

@@ -58,7 +58,7 @@ impl Source for LocalTree {
     }
 
     fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
-        let mut found = image_folder::discover(&self.0, &options.of_files(), monitor)?;
+        let mut found = image_folder::discover(&self.0, &options.of_files()?, monitor)?;
         object_classes::take_in(&self.0, &mut found, options)?;
         npz::taken_apart(found, &|split| npz::SplitLocation::Folder(self.of_split(split)), monitor)
     }

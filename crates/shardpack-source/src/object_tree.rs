@@ -231,7 +231,7 @@ impl Source for ObjectTree {
             file.read_at(0, &mut first).map_or_else(|_| Vec::new(), |()| first)
         };
         let tree = Tree { root: self.root(), listed: Some((listed, &first_bytes)) };
-        let mut found = image_folder::discover_in(tree, &options.of_files(), monitor)?;
+        let mut found = image_folder::discover_in(tree, &options.of_files()?, monitor)?;
         let files = listed.names(b"").filter(|(_, is_folder)| !is_folder);
         let files: Vec<String> = files.filter_map(|(name, _)| String::from_utf8(name.to_vec()).ok()).collect();
         object_classes::take(&mut found, options, &files, &|name| store.read(name, object_classes::MAX_BYTES))?;

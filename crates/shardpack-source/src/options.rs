@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shardpack_format::{component::Component, splits};
+use shardpack_format::{Error, Result, component::Component, splits};
 
 use super::{label_pattern::LabelPattern, list::Clues};
 
@@ -78,6 +78,13 @@ pub enum OnMissing {
 /// By component name: the extensions of field values that are not single values. They decide how single values of that field are stored.
 pub type Extensions = BTreeMap<String, BTreeSet<&'static str>>;
 
+/// The error for files of `kind` in a folder `name` outside the source that the user did not give.
+pub(super) fn unknown_folder(kind: &Component, name: &str) -> Error {
+    Error::usage(format!("--with {kind}: no folder is called {name}")).help(format!(
+        "--extra-root {name}=FOLDER gives it; without it, a pattern knows {{stem}}, {{name}}, {{dir}} and {{parent}}"
+    ))
+}
+
 /// Options for listing a source.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -117,13 +124,26 @@ pub struct Options {
     pub list_clues: BTreeMap<String, Clues>,
     /// If a tree has no images, use files of another kind, provided that only one kind is possible.
     pub guess: bool,
+    /// There are files of components outside this source, which are not in `with`.
+    pub has_extra: bool,
 }
 
 impl Options {
     /// The same with only those components next to samples that are files in the source.
-    pub(super) fn of_files(&self) -> Self {
+    ///
+    /// # Errors
+    /// If the files of a component are in a folder that the source does not know.
+    pub(super) fn of_files(&self) -> Result<Self> {
+        if let Some((kind, root)) = self.with.iter().find_map(|kind| Some((kind, kind.extra_root()?))) {
+            return Err(unknown_folder(kind, root));
+        }
         let mut options = self.clone();
         options.with.retain(|kind| !kind.is_value() && !kind.is_of_list());
-        options
+        Ok(options)
+    }
+
+    /// Whether samples have files beside them, in the source or outside.
+    pub(super) fn has_files(&self) -> bool {
+        self.has_extra || !self.with.is_empty()
     }
 }

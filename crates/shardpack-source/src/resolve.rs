@@ -17,7 +17,7 @@ use super::{
     SplitSources,
     api::{SharedSource, Source},
     archive::InArchive,
-    list,
+    extra_roots, list,
     options::Splits,
     packed, shards,
     stored::{Stored, StoredPath},
@@ -152,6 +152,10 @@ pub fn restored(stored: Stored) -> Result<SharedSource> {
         Stored::Shards(stored) => shared(Shards::restored(stored)?),
         Stored::List(stored) => shared(List::restored(stored)?),
         Stored::Parted(source, division) => shared(Divided::new(restored(*source)?, Division::of_text(&division)?)),
+        Stored::Extra(source, roots) => {
+            let root = |(name, path): (String, StoredPath)| Ok((name, path.path()?));
+            extra_roots::around(restored(*source)?, roots.into_iter().map(root).collect::<Result<_>>()?)?
+        }
         Stored::Several(parts) => {
             let part = |(split, stored)| Ok(SplitSource { split, source: restored(stored)? });
             shared(SplitSources::new(parts.into_iter().map(part).collect::<Result<_>>()?)?)

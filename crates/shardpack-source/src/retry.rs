@@ -15,7 +15,7 @@ const PAUSES: [Duration; 3] = [Duration::from_millis(20), Duration::from_millis(
 #[derive(Debug)]
 pub(super) struct Retrying<S>(pub S);
 
-fn patiently<T>(mut ask: impl FnMut() -> Result<T, ReadError>) -> Result<T, ReadError> {
+pub(super) fn patiently<T>(mut ask: impl FnMut() -> Result<T, ReadError>) -> Result<T, ReadError> {
     for pause in PAUSES {
         match ask() {
             Err(ReadError::Fatal(error)) if error.io_error().is_some_and(sys::is_of_machine) => sleep(pause),

@@ -36,6 +36,8 @@ pub enum Stored {
     Several(Vec<(String, Stored)>),
     /// A source that is divided into splits, and how.
     Parted(Box<Stored>, String),
+    /// A source with folders of further files, by their names in patterns.
+    Extra(Box<Stored>, Vec<(String, StoredPath)>),
 }
 
 /// A path or URL, in hexadecimal because it may not be UTF-8.

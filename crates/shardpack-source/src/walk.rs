@@ -280,7 +280,8 @@ impl Walk<'_> {
         let (mut count, mut total) = (0, 0);
         for (name, stat) in images {
             let listed = |file: &[u8]| wanted.contains_key(file);
-            let places = Places { root: self.root.as_fd(), folder: &task.path, here: Some((fd.as_fd(), &listed)) };
+            let places =
+                Places { root: self.root.as_fd(), folder: &task.path, extra: None, here: Some((fd.as_fd(), &listed)) };
             let cells = cells(&places, name.to_bytes(), self.components, self.keep, &mut found.companions)
                 .map_err(|(file, error)| self.error("cannot look at", &file, error))?;
             for file in self.components.iter().filter_map(|kind| kind.file_of(name.to_bytes())) {
@@ -443,6 +444,8 @@ pub(super) struct Places<'a> {
     pub root: BorrowedFd<'a>,
     /// The folder of the image, relative to the source.
     pub folder: &'a [u8],
+    /// If `root` is a folder outside the source: the start of the paths in it, its name in braces.
+    pub extra: Option<&'a str>,
     /// The same folder if it is open, and its files.
     pub here: Option<(BorrowedFd<'a>, HasFile<'a>)>,
 }
@@ -489,18 +492,19 @@ pub(super) fn file_cell(
 ) -> Result<Result<Cell, Refused>, (Vec<u8>, Errno)> {
     let missing = |path: Option<&[u8]>| Ok(companions::missing(kind, path, keep.on_missing()));
     let Some(path) = path else { return missing(None) };
+    let from_root = places.extra.and_then(|extra| path.strip_prefix(extra.as_bytes())).unwrap_or(&path);
     // In the open folder by name, else by the path from the source.
     let (at, below) = match (&file, places.here) {
         (Some(file), Some((_, is_listed))) if !is_listed(file) => return missing(Some(&path)),
         (Some(file), Some((here, _))) => (here, file.as_slice()),
-        _ => (places.root, path.as_slice()),
+        _ => (places.root, from_root),
     };
     let shown = text::shown(file.as_deref().unwrap_or(&path));
     let wrong = |what: String| {
         let beside = if file.is_some() { " beside it" } else { "" };
         Ok(Err(Refused::from(format!("{shown}{beside} {what}"))))
     };
-    if file.is_none() && !keep.follows() && has_link(&places.root, &path) {
+    if file.is_none() && !keep.follows() && has_link(&places.root, from_root) {
         return wrong(format!("is {NOT_FOLLOWED}"));
     }
     let look = |how| rustix::fs::statat(at, below, how);

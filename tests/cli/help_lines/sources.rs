@@ -77,6 +77,41 @@ pub const ROWS: &[Row] = &[
         ],
     ),
     (
+        "files in a folder outside the source that is not given",
+        |bench| go(bench, &["$ cp -r SRC @m"]),
+        "pack SRC DST --with mask={m}/{parent}/{name}.png",
+        2,
+        "--extra-root m=FOLDER gives it; without it, a pattern knows {stem}, {name}, {dir} and {parent}",
+        &[
+            "$ for i in @m/*/*.jpg; do mv $i $i.png; done",
+            "pack SRC DST --extra-root m=@m --with mask={m}/{parent}/{name}.png",
+        ],
+    ),
+    (
+        "a folder outside the source that no pattern names",
+        |bench| go(bench, &["$ cp -r SRC @m && for i in @m/*/*.jpg; do mv $i $i.png; done"]),
+        "pack SRC DST --extra-root m=@m",
+        2,
+        "a pattern of --with begins with it, as in --with 'mask={m}/{parent}/*.png'",
+        &["pack SRC DST --extra-root m=@m --with mask={m}/{parent}/{name}.png"],
+    ),
+    (
+        "a folder outside the source that is inside",
+        |bench| {
+            go(
+                bench,
+                &[
+                    "$ mkdir @t && cp -r SRC/class-0 @t/images && cp -r @t/images @t/masks",
+                    "$ for i in @t/masks/*.jpg; do mv $i $(dirname $i)/$(basename $i .jpg).png; done",
+                ],
+            )
+        },
+        "pack @t DST --no-labels --extra-root m=@t/masks --with mask={m}/{stem}.png",
+        2,
+        "a path in the pattern of --with names files in the source, as in --with 'mask=../masks/*.png'",
+        &["pack @t DST --no-labels --with mask=../masks/*.png"],
+    ),
+    (
         "a known layout",
         |bench| {
             go(

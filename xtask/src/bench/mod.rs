@@ -21,6 +21,7 @@ mod raw;
 mod rows;
 mod slow;
 mod stores;
+mod targets;
 mod training;
 mod training_peers;
 mod trees;
@@ -53,7 +54,7 @@ pub struct Scale {
 /// Name of a table on the command line, and its function.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 23] = [
+const ROWS: [Row; 24] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
@@ -77,6 +78,7 @@ const ROWS: [Row; 23] = [
     ("buckets", buckets::buckets),
     ("scale", rows::scale),
     ("listing", rows::listing),
+    ("targets", targets::targets),
 ];
 
 /// Task `bench`.

@@ -359,7 +359,9 @@ pub(super) fn compare(
     let is_one = source.kind() == SourceKind::Parted && datasets.iter().all(|dataset| dataset.split().is_none());
     let is_here =
         |found: &&SourceListing| is_one || datasets.iter().any(|one| split_of(one, source) == found.split.as_deref());
-    for new in found.iter().filter(|found| !is_here(found)) {
+    // A folder without images is no split that was forgotten.
+    let has_any = |found: &&SourceListing| !found.listing.is_empty() || !found.unpacked.is_empty();
+    for new in found.iter().filter(|found| has_any(found) && !is_here(found)) {
         let images = new.listing.len();
         problems.push(match &new.split {
             Some(split) => Problem {

@@ -286,6 +286,19 @@ impl Component {
         matches!(self.pattern, Some(Pattern::Path(_) | Pattern::Column(_)))
     }
 
+    /// The name of the folder outside the source that has its files; their paths begin with this name in braces.
+    pub fn extra_root(&self) -> Option<&str> {
+        match &self.pattern {
+            Some(Pattern::Path(path)) => path.root(),
+            _ => None,
+        }
+    }
+
+    /// Whether a folder outside the source can have this name in patterns.
+    pub fn is_root_name(name: &str) -> bool {
+        pattern::is_root_name(name)
+    }
+
     /// Path in the source of the file that belongs to the image `image` in `folder`; `None` if the component is no file, the path leads
     /// out of the source, or a column has it.
     pub fn path_of(&self, folder: &[u8], image: &[u8]) -> Option<Vec<u8>> {

@@ -1,7 +1,8 @@
 //! Patterns of `--with`: the file of a component, from the folder and the name of an image.
 //!
 //! `*.txt` is a file beside the image. A pattern with `/` or `{…}` is a path relative to the image's folder, so that images and their masks
-//! can be in folders side by side. `column:NAME` is the path in a column of a list.
+//! can be in folders side by side. A path that begins with another name in braces, as `{masks}/*.png`, is in a folder outside the source, which
+//! has that name; so do the paths that it gives. `column:NAME` is the path in a column of a list.
 
 /// Stands for the name of the image without its extension, as `{stem}` does.
 const STEM: char = '*';
@@ -23,8 +24,8 @@ enum Piece {
     Name,
     /// `{dir}`: the path of its folder in the source. `{dir-NAME}`: without the folder NAME at its start.
     Dir(Option<String>),
-    /// `{parent}`: the name of its folder.
-    Parent,
+    /// `{parent}`: the name of its folder. `{parent-TEXT}`: without TEXT at its end or start.
+    Parent(Option<String>),
 }
 
 impl Piece {
@@ -40,12 +41,13 @@ impl Piece {
                 "stem" => Self::Stem(None),
                 "name" => Self::Name,
                 "dir" => Self::Dir(None),
-                "parent" => Self::Parent,
+                "parent" => Self::Parent(None),
                 other => {
                     let (name, text) = other.split_once('-').filter(|(_, text)| !text.is_empty())?;
                     match name {
                         "stem" => Self::Stem(Some(text.to_owned())),
                         "dir" => Self::Dir(Some(text.to_owned())),
+                        "parent" => Self::Parent(Some(text.to_owned())),
                         _ => return None,
                     }
                 }
@@ -84,6 +86,8 @@ pub(super) struct PathPattern {
     text: String,
     /// Number of `..` at its start.
     up: usize,
+    /// The name of the folder outside the source that the path begins with; its first part is this name in braces.
+    root: Option<String>,
     /// The parts after `..`, none empty; the last one is the file.
     parts: Vec<Vec<Piece>>,
 }
@@ -151,8 +155,13 @@ impl PathPattern {
                 "a path in a pattern is relative to the image's folder: it may begin with ../, and has no empty parts, . or .. further on",
             );
         }
-        let parts = parts.into_iter().map(Piece::parse).collect::<Option<Vec<_>>>().ok_or(
-            "a pattern knows {stem}, {name}, {dir} and {parent}: the image's name without and with its extension, the path of its folder in the source, and the name of this folder; and {stem-TEXT}, the stem without TEXT at its end or start, and {dir-NAME}, the path without the folder NAME at its start",
+        let root = root_in(&parts).filter(|_| up == 0);
+        let piece = |(at, part): (usize, &str)| match (at, &root) {
+            (0, Some(_)) => Some(vec![Piece::Text(part.to_owned())]),
+            _ => Piece::parse(part),
+        };
+        let parts = parts.iter().copied().enumerate().map(piece).collect::<Option<Vec<_>>>().ok_or(
+            "a pattern knows {stem}, {name}, {dir} and {parent}: the image's name without and with its extension, the path of its folder in the source, and the name of this folder; and {stem-TEXT} and {parent-TEXT}, without TEXT at the end or start, and {dir-NAME}, the path without the folder NAME at its start",
         )?;
         if must_name && !parts.iter().flatten().any(Piece::names_image) {
             return Err("a pattern names the image by *, {stem} or {name}");
@@ -170,15 +179,21 @@ impl PathPattern {
         if up == 0 && parts == [vec![Piece::Name]] {
             return Err("a pattern gives another file than the image");
         }
-        Ok(Self { text: full, up, parts })
+        Ok(Self { text: full, up, root, parts })
+    }
+
+    /// The name of the folder outside the source that has its files.
+    pub fn root(&self) -> Option<&str> {
+        self.root.as_deref()
     }
 
     /// The path of the file for the image `name` in `folder`, both in the source; `None` if it leads out of the source, or the
-    /// image has not the text of `{stem-TEXT}` or `{dir-NAME}`.
+    /// image has not the text of `{stem-TEXT}`, `{parent-TEXT}` or `{dir-NAME}`.
     pub fn path_of(&self, folder: &[u8], name: &[u8]) -> Option<Vec<u8>> {
         let mut at: Vec<&[u8]> = folder.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
         let parent = at.last().copied().unwrap_or_default();
-        at.truncate(at.len().checked_sub(self.up)?);
+        let kept = if self.root.is_some() { 0 } else { at.len().checked_sub(self.up)? };
+        at.truncate(kept);
         let filled = self.parts.iter().map(|part| filled(part, name, folder, parent)).collect::<Option<Vec<_>>>()?;
         let filled = filled.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
         Some(at.into_iter().chain(filled.iter().map(Vec::as_slice)).collect::<Vec<_>>().join(&b'/'))
@@ -201,10 +216,15 @@ impl PathPattern {
             |parts: &[Vec<Piece>], names: &[&[u8]]| parts.iter().zip(names).all(|(part, name)| matches(part, name));
         let is_dir = |part: &Vec<Piece>| matches!(part[..], [Piece::Dir(_)]);
         let Some(at) = folders.iter().position(is_dir) else {
-            return names.len() >= folders.len() && are_like(folders, &names[names.len() - folders.len()..]);
+            let is_long = if self.root.is_some() { names.len() == folders.len() } else { names.len() >= folders.len() };
+            return is_long && are_like(folders, &names[names.len() - folders.len()..]);
         };
         let [Piece::Dir(cut)] = &folders[at][..] else { return false };
         let (before, after) = (&folders[..at], &folders[at + 1..]);
+        if self.root.is_some() {
+            let is_long = names.len() >= before.len() + after.len();
+            return is_long && are_like(before, &names) && are_like(after, &names[names.len() - after.len()..]);
+        }
         // The folder of the image stands in it as a whole, and without its last `up` names at the start.
         (0..names.len()).any(|start| {
             let Some(image) = names.get(start + before.len()..names.len().saturating_sub(after.len())) else {
@@ -223,6 +243,23 @@ impl PathPattern {
     }
 }
 
+/// The name in braces that is the whole first part of a path, and no placeholder.
+fn root_in(parts: &[&str]) -> Option<String> {
+    let [first, _, ..] = parts else { return None };
+    let name = first.strip_prefix('{')?.strip_suffix('}')?;
+    let is_name = is_root_name(name) && Piece::parse(first).is_none();
+    is_name.then(|| name.to_owned())
+}
+
+/// Whether a folder outside the source can have this name in patterns.
+pub(super) fn is_root_name(name: &str) -> bool {
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    let is_cut = |placeholder: &str| name.strip_prefix(placeholder).is_some_and(|rest| rest.starts_with('-'));
+    let is_placeholder =
+        Piece::parse(&format!("{{{name}}}")).is_some() || ["stem", "dir", "parent"].into_iter().any(is_cut);
+    !name.is_empty() && name.bytes().all(is_fine) && !is_placeholder
+}
+
 /// Whether `part` has text that is no placeholder.
 fn has_text(part: &[Piece]) -> bool {
     part.iter().any(|piece| matches!(piece, Piece::Text(_)))
@@ -233,17 +270,22 @@ fn filled(part: &[Piece], name: &[u8], folder: &[u8], parent: &[u8]) -> Option<V
     let stem = super::stem(name);
     let values = part.iter().map(|piece| match piece {
         Piece::Text(text) => Some(text.as_bytes()),
-        Piece::Stem(None) => Some(stem),
-        Piece::Stem(Some(text)) => stem.strip_suffix(text.as_bytes()).or_else(|| stem.strip_prefix(text.as_bytes())),
+        Piece::Stem(cut) => without(stem, cut.as_ref()),
+        Piece::Parent(cut) => without(parent, cut.as_ref()),
         Piece::Name => Some(name),
         Piece::Dir(None) => Some(folder),
         Piece::Dir(Some(cut)) => match folder.strip_prefix(cut.as_bytes())? {
             [b'/', rest @ ..] => Some(rest),
             rest => Some(rest).filter(|rest| rest.is_empty()),
         },
-        Piece::Parent => Some(parent),
     });
     values.collect::<Option<Vec<_>>>().map(|values| values.concat())
+}
+
+/// `name` without the text `cut` at its end or start; `None` if it has no such text.
+fn without<'n>(name: &'n [u8], cut: Option<&String>) -> Option<&'n [u8]> {
+    let Some(cut) = cut else { return Some(name) };
+    name.strip_suffix(cut.as_bytes()).or_else(|| name.strip_prefix(cut.as_bytes()))
 }
 
 /// Whether `name` is `part` with any values of its placeholders, which are not empty.
@@ -270,7 +312,12 @@ mod tests {
 
     #[test]
     fn a_pattern_gives_the_file_of_an_image() {
-        let rows: [(&str, &str, &str, Option<&str>); 13] = [
+        let rows: [(&str, &str, &str, Option<&str>); 18] = [
+            ("../{parent-_images}_masks/*.png", "a/train_images", "1.jpg", Some("a/train_masks/1.png")),
+            ("../{parent-A}B/*.png", "train", "1.jpg", None),
+            ("{masks}/{parent}/*.png", "a/cat", "1.jpg", Some("{masks}/cat/1.png")),
+            ("{m-2}/{dir}/{name}.xml", "a/b", "1.jpg", Some("{m-2}/a/b/1.jpg.xml")),
+            ("{masks}/*.png", "", "1.jpg", Some("{masks}/1.png")),
             ("../../m/{dir-images}/*.png", "imagesets/a", "1.jpg", None),
             (
                 "../../../gtFine/{dir-leftImg8bit}/{stem-_leftImg8bit}_gtFine_labelIds.png",
@@ -305,6 +352,11 @@ mod tests {
             "a/../*.png",
             "./*.png",
             "{x}.png",
+            "{x}/a.png",
+            "../{x}/*.png",
+            "{x y}/*.png",
+            "{stem-}/*.png",
+            "a/{x}/*.png",
             "{stem.png",
             "../{dir}.png",
             "*/",
@@ -327,6 +379,11 @@ mod tests {
             ("../masks/{stem}.png", "masks", "1.jpg", false),
             ("../masks/{stem}.png", "masks", ".png", false),
             ("../../labels/{parent}/{stem}.txt", "labels/train", "1.txt", true),
+            ("{masks}/{parent}/*.png", "{masks}/cat", "1.png", true),
+            ("{masks}/{parent}/*.png", "{masks}/a/cat", "1.png", false),
+            ("{masks}/{dir}/*.png", "{masks}/a/cat", "1.png", true),
+            ("{masks}/{dir}/*.png", "{masks}", "1.png", true),
+            ("{masks}/*.png", "masks", "1.png", false),
             ("../../labels/{parent}/{stem}.txt", "images/train", "1.txt", false),
             ("../{stem}.png", "images", "1.png", false),
             ("{name}.txt", "images", "1.jpg.txt", true),

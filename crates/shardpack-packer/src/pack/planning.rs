@@ -259,7 +259,9 @@ fn check_any_file(source: &dyn Source, found: &[SourceListing], walk: &options::
             let first = found.iter().find(|one| !one.listing.is_empty());
             let expected = first.map(|one| (one, wanted.path_of(&one.listing.folder(0).path, one.listing.name(0))));
             let what = match expected {
-                Some((one, Some(path))) => format!("{what}, the first would be {}{}", one.prefix(), text::shown(&path)),
+                Some((one, Some(path))) => {
+                    format!("{what}, the first would be {}{}", one.prefix_of(wanted), text::shown(&path))
+                }
                 Some((_, None)) => format!("{what}: the pattern leads out of the source"),
                 None => what,
             };

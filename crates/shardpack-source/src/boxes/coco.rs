@@ -23,8 +23,9 @@ use super::described::{Class, Described};
 struct File<'a> {
     #[serde(borrow)]
     images: Vec<Image<'a>>,
+    // Parsed one by one: a wrong one is of one image.
     #[serde(borrow, default)]
-    annotations: Vec<Annotation<'a>>,
+    annotations: Vec<&'a RawValue>,
     #[serde(borrow, default)]
     categories: Vec<Category<'a>>,
 }
@@ -53,6 +54,13 @@ struct Annotation<'a> {
     bbox: Option<Vec<f64>>,
     #[serde(borrow, default)]
     iscrowd: Option<&'a RawValue>,
+}
+
+/// The image of an annotation that is wrong otherwise.
+#[derive(Deserialize)]
+struct ImageOf<'a> {
+    #[serde(borrow)]
+    image_id: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -156,13 +164,26 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
         images.push(Ok(Described { size, ..Described::default() }));
     }
     let mut remarks = BTreeMap::new();
-    for annotation in &file.annotations {
-        match by_id.get(annotation.image_id.get()) {
-            Some(image) => add(&mut images[*image], annotation, &classes),
-            None => *remarks.entry("annotations of images that it does not list".to_owned()).or_default() += 1,
+    let mut has_boxes = file.annotations.is_empty();
+    for (number, raw) in file.annotations.iter().enumerate() {
+        let annotation = serde_json::from_str::<Annotation<'_>>(raw.get());
+        has_boxes |= !annotation.as_ref().is_ok_and(|one| one.bbox.is_none());
+        let image_id = match &annotation {
+            Ok(annotation) => Some(annotation.image_id),
+            Err(_) => serde_json::from_str::<ImageOf<'_>>(raw.get()).ok().map(|one| one.image_id),
+        };
+        let image = image_id.map(|id| by_id.get(id.get()).copied());
+        match (image, annotation) {
+            (Some(Some(image)), Ok(annotation)) => add(&mut images[image], &annotation, &classes),
+            (Some(Some(image)), Err(error)) => images[image] = Err(wrong(number, &error)),
+            (Some(None), _) => {
+                *remarks.entry("annotations of images that it does not list".to_owned()).or_default() += 1;
+            }
+            (None, Ok(_)) => {}
+            (None, Err(error)) => return Err(format!("is no COCO: {}", wrong(number, &error))),
         }
     }
-    if !file.annotations.is_empty() && file.annotations.iter().all(|one| one.bbox.is_none()) {
+    if !has_boxes {
         return Err("no annotation has a bbox".to_owned());
     }
     let images = images.into_iter().map(|image| (image, AtomicU64::new(0))).collect();
@@ -171,6 +192,13 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
         by_file.entry(file_of(name).to_owned()).or_default().push(name.clone());
     }
     Ok(Images { classes, images, by_name, by_file, remarks })
+}
+
+/// Why annotation `number` is wrong; positions in it mean nothing in the file.
+fn wrong(number: usize, error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" at line ").next().unwrap_or(&text);
+    format!("annotation {number}, counted from 0: {text}")
 }
 
 /// The last part of a path.
@@ -256,13 +284,27 @@ mod tests {
     }
 
     #[test]
+    fn an_annotation_of_a_wrong_type_makes_its_image_wrong() {
+        let images = r#"{"id": 1, "file_name": "a.jpg"}, {"id": 2, "file_name": "b.jpg"}"#;
+        for odd in [r#""bbox": "x""#, r#""category_id": "1", "bbox": [1, 2, 3, 4]"#] {
+            let annotations =
+                format!(r#"{{"image_id": 2, "category_id": 1, "bbox": [1, 2, 3, 4]}}, {{"image_id": 1, {odd}}}"#);
+            let found = of(images, &annotations).unwrap();
+            let image = |name: &str| found.described(found.claim(name).unwrap());
+            assert!(image("a.jpg").unwrap_err().starts_with("annotation 1, counted from 0: invalid type"));
+            assert_eq!(image("b.jpg").unwrap().objects.len(), 1);
+        }
+    }
+
+    #[test]
     fn files_that_are_not_coco_are_errors() {
         for (images, annotations, why) in [
             (r#"{"id": 1, "file_name": "a"}, {"id": 1, "file_name": "b"}"#, "", "two images have the id 1"),
             (r#"{"id": 1, "file_name": "a"}, {"id": 2, "file_name": "a"}"#, "", "two images have the file_name \"a\""),
             (r#"{"id": 1}"#, "", "has no file_name"),
             (r#"{"id": 1, "file_name": "a"}"#, r#"{"image_id": 1, "caption": "a cat"}"#, "no annotation has a bbox"),
-            (r#"{"id": 1, "file_name": "a"}"#, r#"{"image_id": 1, "bbox": "x"}"#, "is no COCO"),
+            (r#"{"id": 1, "file_name": "a"}"#, r#"{"bbox": [1, 2, 3, 4]}"#, "is no COCO: annotation 0, counted from 0"),
+            (r#"{"id": 1, "file_name": "a"}"#, r#"7"#, "is no COCO: annotation 0, counted from 0"),
         ] {
             let error = of(images, annotations).unwrap_err();
             assert!(error.contains(why), "{error}");

@@ -134,12 +134,13 @@ impl Many {
             }
             let leaf = source.leaf_of(found.split.as_deref())?;
             let bytes = leaf.annotations()?.unwrap_or_default();
-            let images = coco::parse(&bytes).map_err(|why| Error::data(why).in_file(leaf.path()))?;
+            let images =
+                coco::parse(&bytes).map_err(|why| Error::data(why).in_file(leaf.list_file().unwrap_or(leaf.path())))?;
             self.files.push(Loaded { key, shown: "the list".to_owned(), images: Ok(images) });
             return Ok(Some(self.files.len() - 1));
         }
         let path = kind.path_of(&listing.folder(number).path, listing.name(number)).unwrap_or_default();
-        let shown = format!("{}{}", found.prefix(), text::shown(&path));
+        let shown = format!("{}{}", found.prefix_of(kind), text::shown(&path));
         let Some(bytes) = listing.components().cells_of(number).get(which).and_then(|cell| cell.length()) else {
             *self.missing.entry(shown).or_default() += 1;
             return Ok(None);

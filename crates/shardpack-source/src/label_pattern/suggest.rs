@@ -8,6 +8,14 @@ use super::LabelPattern;
 
 /// Text between a label and a number, as in `cat.0`, `cat_0` and `cat-0`.
 const BETWEEN: [char; 3] = ['.', '_', '-'];
+/// Names of known datasets: Market-1501, DukeMTMC and VeRi-776, whose label is a number; UTKFace, whose label is the age.
+const KNOWN: [&str; 5] = [
+    "{label}_c{n}s{n}_{n}_{n}",
+    "{label}_c{n}_f{n}",
+    "{label}_c{n}_{n}_{n}",
+    "{label}_{n}_{n}_{n}.jpg.chip",
+    "{label}_{n}_{n}_{n}",
+];
 /// Fewest names for a pattern that some names do not match.
 const LEAST: usize = 8;
 /// Share of the names that must match, in percent.
@@ -30,7 +38,10 @@ pub(in super::super) fn suggestion<'n>(names: impl Iterator<Item = &'n [u8]> + C
 /// Help with a pattern for these file names; `None` if no pattern fits nearly all, or the labels would not be classes:
 /// fewer than two, or most on one image only.
 fn pattern_help<'n>(names: impl Iterator<Item = &'n [u8]> + Clone) -> Option<String> {
-    let patterns = BETWEEN.iter().filter_map(|between| LabelPattern::parse(&format!("{{label}}{between}{{n}}")).ok());
+    let patterns = BETWEEN.iter().map(|between| format!("{{label}}{between}{{n}}"));
+    // Of patterns that fit as many names, the last one is taken.
+    let patterns = patterns.chain(KNOWN.iter().rev().map(|pattern| (*pattern).to_owned()));
+    let patterns = patterns.filter_map(|pattern| LabelPattern::parse(&pattern).ok());
     let fits = patterns.filter_map(|pattern| {
         let (mut all, mut labels, mut example) = (0, HashMap::<&[u8], usize>::new(), None);
         for name in names.clone() {
@@ -98,6 +109,26 @@ mod tests {
     }
 
     #[test]
+    fn names_of_known_datasets_give_their_pattern() {
+        for (names, pattern) in [
+            (
+                ["0002_c1s1_000451_03.jpg", "0002_c2s1_000451_01.jpg", "0007_c1s1_1_1.jpg", "0007_c2s1_1_2.jpg"],
+                KNOWN[0],
+            ),
+            (["0001_c2_f0046182.jpg", "0001_c5_f0051341.jpg", "0002_c1_f1.jpg", "0002_c1_f2.jpg"], KNOWN[1]),
+            (["0001_c001_00016450_0.jpg", "0001_c002_1_0.jpg", "2_c1_1_0.jpg", "2_c1_2_0.jpg"], KNOWN[2]),
+            (
+                ["20_0_1_20170.jpg.chip.jpg", "20_1_1_2.jpg.chip.jpg", "3_1_1_1.jpg.chip.jpg", "3_0_0_1.jpg.chip.jpg"],
+                KNOWN[3],
+            ),
+            (["20_0_1_20170.jpg", "20_1_1_2.jpg", "3_1_1_1.jpg", "3_0_0_1.jpg"], KNOWN[4]),
+        ] {
+            let help = of(&names).unwrap();
+            assert!(help.starts_with(&format!("--label-pattern '{pattern}' takes labels")), "{help}");
+        }
+    }
+
+    #[test]
     fn other_names_give_none() {
         for names in [
             &[][..],
@@ -110,6 +141,7 @@ mod tests {
             // Too few names for one that does not match.
             &["a_1.jpg", "a_2.jpg", "b_1.jpg", "b_2.jpg", "x.jpg"],
             &["0001_c1s1_001.jpg", "0001_c1s2_001.jpg", "0002_c1s1_001.jpg"],
+            &["1_0_1_2017.jpg", "2_0_1_2017.jpg"],
         ] {
             assert_eq!(of(names), None, "{names:?}");
         }

@@ -319,12 +319,21 @@ fn with_texts<'l>(tree: Tree<'_>, found: &'l SourceListing, classes: &[Class<'l>
 /// The names of two folders of pairs, that of the images first.
 pub(super) fn images_first([a, b]: [&[u8]; 2]) -> [&[u8]; 2] {
     let are_images = |name: &[u8]| words(name).iter().any(|word| IMAGES.contains(&word.as_str()));
-    if are_images(b) && !are_images(a) { [b, a] } else { [a, b] }
+    let are_more = |name: &[u8]| is_half(name) && !are_images(name);
+    match are_images(a) || are_images(b) {
+        true if are_images(a) => [a, b],
+        true => [b, a],
+        // `Ground Truth` and `Original`.
+        false if are_more(a) && !are_more(b) => [b, a],
+        false => [a, b],
+    }
 }
 
 /// The name of the component whose files are in `folder`: `mask` for `masks`.
 pub(super) fn component_of(folder: &str) -> String {
-    let name = folder.to_lowercase();
+    // `Ground Truth`: a component's name has no blanks.
+    let fit = |letter: char| if letter.is_alphanumeric() || letter == '.' { letter } else { '_' };
+    let name: String = folder.to_lowercase().chars().map(fit).collect();
     name.strip_suffix('s').filter(|name| !name.ends_with('s')).unwrap_or(&name).to_owned()
 }
 

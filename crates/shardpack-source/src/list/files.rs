@@ -137,7 +137,7 @@ impl Files<'_> {
         }
         let (folder, name) = cut(path);
         let facts = walk::Facts::from_stat(&stat);
-        let places = walk::Places { root: root.as_fd(), folder, here: None };
+        let places = walk::Places { root: root.as_fd(), folder, extra: None, here: None };
         let cells = walk::cells(&places, name, self.with, keep, &mut Companions::default())?;
         let named =
             self.columns.iter().zip(&paths.files).map(|(kind, path)| {

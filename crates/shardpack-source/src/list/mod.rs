@@ -291,7 +291,7 @@ impl Source for List {
     }
 
     fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
-        let mut found = self.discover_files(&options.of_files(), monitor)?;
+        let mut found = self.discover_files(&options.of_files()?, monitor)?;
         match &self.remote {
             Some(remote) => remote.take_object_classes(&mut found, options)?,
             None => object_classes::take_in(&self.root, &mut found, options)?,
@@ -318,6 +318,10 @@ impl Source for List {
 
     fn has_annotations(&self) -> bool {
         self.kind == Kind::Coco
+    }
+
+    fn list_file(&self) -> Option<&Path> {
+        Some(&self.path)
     }
 
     fn annotations(&self) -> Result<Option<Vec<u8>>> {

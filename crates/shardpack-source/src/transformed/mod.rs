@@ -118,6 +118,10 @@ impl Source for Transformed {
         self.before.roots()
     }
 
+    fn extra_folders(&self) -> Vec<&Path> {
+        self.before.extra_folders()
+    }
+
     fn transfers(&self) -> Option<Transfers> {
         // This process may have sent the spools.
         self.before.transfers().into_iter().chain(self.spools.storage.transfers()).reduce(Transfers::and)

@@ -3,7 +3,7 @@
 use super::{Files, Look};
 
 /// Extensions of texts about an image.
-const TEXTS: [&str; 4] = ["txt", "json", "xml", "caption"];
+pub(super) const TEXTS: [&str; 4] = ["txt", "json", "xml", "caption"];
 
 /// The value of `--with` for files `PATTERN` with this extension in `folder`, where `PATTERN` is `before` and the name of the image; `name` is
 /// the component of files that are not parsed.

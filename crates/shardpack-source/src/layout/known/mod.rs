@@ -7,12 +7,18 @@ mod annotated;
 mod annotations;
 mod beside;
 mod cityscapes;
+mod class_masks;
 mod coco;
+mod counterparts;
+mod one_coco;
+mod relation;
 mod rows;
 mod side_by_side;
+mod sound;
 mod split_beside;
 mod split_classes;
 mod split_coco;
+mod split_in_name;
 mod split_masks;
 mod voc;
 mod yolo;
@@ -25,10 +31,10 @@ use super::{
     super::{names, sample_files, tree::Tree},
     Likeness,
 };
-use crate::{Result, names::Name};
+use crate::{Result, api::SourceListing, names::Name};
 
 /// Layouts in the order in which they are tried.
-const LAYOUTS: [Find; 11] = [
+const LAYOUTS: [Find; 16] = [
     yolo::find,
     voc::find,
     cityscapes::find,
@@ -37,8 +43,13 @@ const LAYOUTS: [Find; 11] = [
     split_coco::find,
     split_beside::find,
     split_masks::find,
+    class_masks::find,
     split_classes::find,
     side_by_side::find,
+    split_in_name::find,
+    counterparts::find,
+    one_coco::find,
+    sound::find,
     beside::find,
 ];
 /// Layouts that are recognised in the only folder of the source: a folder of images with texts may be a class.
@@ -48,6 +59,8 @@ const MAX_AROUND: usize = 2;
 
 type Find = fn(&Look<'_>) -> Option<Found>;
 
+/// Levels of folders of images in a split: `train/JPEGImages/480p/bear`.
+const MAX_BELOW_SPLIT: usize = 3;
 /// Most first-level folders of which each is looked into.
 const MAX_SPLITS: usize = 16;
 
@@ -60,22 +73,27 @@ struct Found {
     what: String,
     /// The options that pack it, apart from `--no-labels`.
     options: Vec<(&'static str, String)>,
+    /// Whether its folders are classes.
+    has_classes: bool,
     /// The result of the options, as the end of a sentence.
     result: &'static str,
     /// The command that packs it, if it is no options for the source.
     command: Option<String>,
+    /// Another command, with its result.
+    other: Option<String>,
 }
 
 impl Found {
     fn new(what: String, options: Vec<(&'static str, String)>, result: &'static str) -> Self {
-        Self { what, options, result, command: None }
+        Self { what, options, result, has_classes: false, command: None, other: None }
     }
 
     /// The options, or the command.
     fn usage(&self) -> String {
         let options: Vec<String> =
             self.options.iter().map(|(name, value)| format!("{name} {}", shell::word(value))).collect();
-        self.command.clone().unwrap_or_else(|| format!("--no-labels {}", options.join(" ")))
+        let labels = if self.has_classes { "" } else { "--no-labels " };
+        self.command.clone().unwrap_or_else(|| format!("{labels}{}", options.join(" ")))
     }
 }
 
@@ -115,6 +133,31 @@ pub(crate) fn ask(tree: Tree<'_>, splits: &[String]) -> Result<()> {
     }
 }
 
+/// A note on files of the same names as images that are not packed, with the option that packs them.
+pub(crate) fn note_texts(tree: Tree<'_>, found: &[SourceListing]) -> Option<String> {
+    let count = |extension: &str| {
+        let reason = names::other_reason(format!("x.{extension}").as_bytes());
+        found.iter().map(|one| one.ignored.get(&reason).copied().unwrap_or(0)).sum::<u64>()
+    };
+    let images: u64 = found.iter().map(|one| one.listing.len()).sum();
+    if annotations::TEXTS.iter().all(|extension| count(extension) * 2 < images.max(1)) {
+        return None;
+    }
+    let one = found.iter().find(|one| !one.listing.is_empty())?;
+    let folder = String::from_utf8(one.listing.folder(0).path.to_vec()).ok()?;
+    let folder = format!("{}{folder}", one.prefix());
+    let look = Look { tree, splits: &[], inside: String::new() };
+    let (extension, _) = annotations::beside(&look.files(&folder))?;
+    let with = annotations::option(&look, &folder, extension, "", None);
+    // A text may be missing, a file with boxes is an error.
+    let on_missing = if with.contains('=') && count(extension) < images { " --on-missing empty" } else { "" };
+    Some(format!(
+        "{} .{extension} files are not packed, and have the names of images: --with {}{on_missing} packs them",
+        count(extension),
+        shell::word(with)
+    ))
+}
+
 /// Looks at folders and files of a tree.
 struct Look<'t> {
     tree: Tree<'t>,
@@ -144,6 +187,7 @@ impl Look<'_> {
 
     /// The error for a tree of this layout.
     fn question(&self, found: &Found) -> Error {
+        let empty = self.without_images(&found.options);
         let what = match self.inside.is_empty() {
             true => found.what.clone(),
             false => format!("{} has {}", text::shown(self.inside.as_bytes()), found.what),
@@ -155,8 +199,9 @@ impl Look<'_> {
             (None, false) => format!("give {}: ", shell::path(self.path(""))),
             _ => String::new(),
         };
-        Error::usage(what).in_file(self.tree.root).help(format!(
-            "{before}{} {}; --splits none packs all folders as classes",
+        let other = found.other.as_ref().map_or_else(String::new, |other| format!("{other}; "));
+        Error::usage(format!("{what}{empty}")).in_file(self.tree.root).help(format!(
+            "{before}{} {}; {other}--splits none packs all folders as classes",
             found.usage(),
             found.result
         ))
@@ -186,11 +231,40 @@ impl Look<'_> {
         is_sure && splits::check_name(name).is_ok()
     }
 
-    /// The first-level folders, if all are splits.
+    /// The first-level folders, if all are splits; without those that have no images, which cannot be packed.
     fn split_folders(&self) -> Option<Vec<String>> {
-        let top = self.folders("");
+        self.split_folders_of(|name| self.has_images(name, MAX_BELOW_SPLIT))
+    }
+
+    /// The first-level folders that are wanted, if all are splits.
+    fn split_folders_of(&self, is_wanted: impl Fn(&str) -> bool) -> Option<Vec<String>> {
+        let mut top = self.folders("");
         let are_splits = !top.is_empty() && top.len() <= MAX_SPLITS && top.iter().all(|name| self.is_split(name));
-        are_splits.then_some(top)
+        top.retain(|name| are_splits && is_wanted(name));
+        (!top.is_empty()).then_some(top)
+    }
+
+    /// Whether a folder has images, or a folder in it, `levels` deep.
+    fn has_images(&self, folder: &str, levels: usize) -> bool {
+        let below =
+            || self.folders(folder).into_iter().any(|name| self.has_images(&format!("{folder}/{name}"), levels - 1));
+        !self.files(folder).images().is_empty() || levels > 0 && below()
+    }
+
+    /// The end of a sentence on splits without images, which `options` leave out; empty if there are none.
+    fn without_images(&self, options: &[(&'static str, String)]) -> String {
+        let are_listed = |(name, value): &(&str, String)| *name == "--splits" && !value.contains('{');
+        // Of sounds, no folder has images.
+        if !options.iter().any(are_listed) || options.iter().any(|(name, _)| *name == "--files") {
+            return String::new();
+        }
+        let top = self.folders("");
+        let is_empty = |name: &&String| self.is_split(name) && !self.has_images(name, MAX_BELOW_SPLIT);
+        let empty: Vec<&str> = top.iter().take(MAX_SPLITS).filter(is_empty).map(String::as_str).collect();
+        match empty.is_empty() {
+            true => String::new(),
+            false => format!("; no images are in {}", empty.join(", ")),
+        }
     }
 
     /// The option for images in the folders `inner` of `images`: splits if all are called so.

@@ -1,24 +1,121 @@
-//! Splits of images with masks beside them: `train/1.jpg` and `train/1_mask.png`, as Roboflow exports masks.
+//! Images with masks beside them in one folder: `train/1.jpg` and `train/1_mask.png`, as Roboflow exports masks; `1_sat.jpg` and `1_mask.png`, as
+//! DeepGlobe has them; and without splits.
 
-use super::{Found, Look, on_missing};
+use super::{Files, Found, Look, on_missing, stem};
 
-const END: &str = "_mask";
+/// Ends of the names of masks, and of the names of images that have a mask; images without such an end.
+const ENDS: [(&str, &[&str]); 6] = [
+    ("_mask", &["_sat", "_image", "_img", "_photo"]),
+    ("-mask", &["-image"]),
+    ("_seg", &["_image", "_img"]),
+    ("_segmentation", &["_image"]),
+    ("_gt", &["_image", "_img"]),
+    ("_label", &["_image", "_img"]),
+];
+/// Extensions of masks.
+const EXTENSIONS: [&str; 5] = ["png", "gif", "jpg", "tif", "bmp"];
+
+/// Most masks of an image.
+const MAX_MASKS: usize = 16;
+
+/// How masks are called.
+pub(super) struct Masks {
+    /// The end of the name of an image; empty if masks have a longer name.
+    of_images: &'static str,
+    /// The end of the name of a mask.
+    end: &'static str,
+    extension: &'static str,
+}
+
+impl Masks {
+    /// How the masks in a folder are called, if most images there have one.
+    pub fn find(files: &Files) -> Option<Self> {
+        let names = files.images();
+        let are_any = |end: &str| names.iter().any(|name| name.ends_with(end));
+        ENDS.iter().filter(|(end, _)| are_any(end)).find_map(|(end, of_images)| {
+            let of = |of_images: &'static str| {
+                EXTENSIONS.into_iter().map(move |extension| Self { of_images, end, extension })
+            };
+            let mut all = std::iter::once("").chain(of_images.iter().copied()).flat_map(of);
+            all.find(|masks| {
+                let (with, lacking) = masks.count(files);
+                with > 0 && with >= lacking
+            })
+        })
+    }
+
+    /// A name of a mask, for messages.
+    pub fn example(&self) -> String {
+        format!("1{}.{} for 1{}", self.end, self.extension, self.of_images)
+    }
+
+    /// Whether the value of `--with` is a path, which is no error if it is missing only with an option.
+    pub fn is_path(&self) -> bool {
+        !self.of_images.is_empty()
+    }
+
+    /// Numbers of the images with a mask and without.
+    pub fn count(&self, files: &Files) -> (u64, u64) {
+        let masks = files.stems(self.extension);
+        let has = |image: &str| {
+            let bare = image.strip_suffix(self.of_images).unwrap_or(image);
+            masks.contains(format!("{bare}{}", self.end).as_str())
+        };
+        // Further masks of one image, as `1_mask_2`, are no images.
+        let is_image =
+            |name: &str| name.ends_with(self.of_images) && !name.ends_with(self.end) && self.further(name).is_none();
+        let images: Vec<&str> = files.images().into_iter().filter(|name| is_image(name)).collect();
+        let with = images.iter().filter(|image| has(image)).count();
+        (with as u64, (images.len() - with) as u64)
+    }
+
+    /// The number at the end of the name of a further mask of an image.
+    fn further<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let (_, number) = name.rsplit_once(self.end)?;
+        let number = number.strip_prefix(['_', '-'])?;
+        (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(number)
+    }
+
+    /// The values of `--with`: of the mask, and of the further masks of some images.
+    ///
+    /// `None` if there are many: they would be images.
+    pub fn with(&self, files: &[Files]) -> Option<Vec<String>> {
+        let image = match self.of_images {
+            "" => "*".to_owned(),
+            end => format!("{{stem-{end}}}"),
+        };
+        let name = self.end.trim_matches(['_', '-']);
+        let mut values = vec![format!("{name}={image}{}.{}", self.end, self.extension)];
+        let names = files.iter().flat_map(|files| &files.0).map(|name| stem(name));
+        let mut further: Vec<(&str, &str)> =
+            names.filter_map(|name| Some((self.further(name)?, &name[name.rfind(self.end)?..]))).collect();
+        further.sort_unstable_by_key(|(number, _)| (number.len(), *number));
+        further.dedup();
+        let more = further.iter().map(|(number, end)| format!("{name}_{number}={image}{end}.{}", self.extension));
+        values.extend(more);
+        (values.len() <= MAX_MASKS).then_some(values)
+    }
+}
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
-    let splits = look.split_folders()?;
-    let (mut all_with, mut all_lacking) = (0, 0);
-    for split in &splits {
-        let files = look.files(split);
-        let masks = files.stems("png");
-        let images = files.images();
-        let images = images.iter().filter(|image| !(image.ends_with(END) && masks.contains(**image)));
-        let have: Vec<bool> = images.map(|image| masks.contains(format!("{image}{END}").as_str())).collect();
-        let with = have.iter().filter(|has| **has).count();
-        all_with += with;
-        all_lacking += (have.len() - with) as u64;
+    let (folders, what) = match look.split_folders() {
+        Some(splits) => (splits, "splits of images with masks beside them"),
+        None if look.folders("").is_empty() => {
+            (vec![String::new()], "images directly in this folder, with masks beside them")
+        }
+        None => return None,
+    };
+    let files: Vec<Files> = folders.iter().map(|folder| look.files(folder)).collect();
+    let masks = files.iter().find_map(Masks::find)?;
+    let all_lacking: u64 = files.iter().map(|files| masks.count(files).1).sum();
+    let mut options = Vec::new();
+    if !folders[0].is_empty() {
+        options.push(("--splits", folders.join(",")));
     }
-    let mut options = vec![("--splits", splits.join(",")), ("--with", format!("mask=*{END}.png"))];
-    options.extend(on_missing(all_lacking));
-    let what = format!("splits of images with masks beside them, 1{END}.png for 1.jpg");
-    (all_with > 0).then(|| Found::new(what, options, "packs each image with its mask"))
+    let with = masks.with(&files)?;
+    let is_optional = all_lacking > 0 || masks.is_path() && with.len() > 1;
+    options.extend(with.into_iter().map(|value| ("--with", value)));
+    options.extend(on_missing(u64::from(is_optional)));
+    let what = format!("{what}, {}", masks.example());
+    Some(Found::new(what, options, "packs each image with its mask"))
 }

@@ -34,8 +34,11 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     }
     // Each look is a folder to read, and there may be 100,000 classes.
     let is_looked_at = |name: &String| top.len() <= MAX_SPLITS || look.is_split(name);
-    let parted: Vec<String> =
-        top.iter().filter(|name| is_looked_at(name) && has_both(&look.folders(name))).cloned().collect();
+    let parted: Vec<String> = top
+        .iter()
+        .filter(|name| is_looked_at(name) && has_both(&look.folders(name)) && look.has_images(name, 1))
+        .cloned()
+        .collect();
     let are_splits =
         parted.iter().any(|name| look.is_split(name)) && parted.iter().all(|name| splits::check_name(name).is_ok());
     let pairs: Vec<_> = parted.iter().map(|name| (format!("{name}/{IMAGES}"), format!("{name}/{LABELS}"))).collect();

@@ -1,0 +1,203 @@
+//! How the names of files follow from the names of images: `1_mask.png` from `1.jpg`.
+//!
+//! A relation is found from a few images, and holds for nearly all: of the images, or of the files if these are fewer.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::stem;
+
+/// Images of which names are compared with the names of all files.
+const TRIED: usize = 8;
+/// Most files whose names are compared one by one.
+const MAX_FILES: usize = 20_000;
+/// Most relations of which each is compared with all names.
+const MAX_SHAPES: usize = 8;
+/// Share of the images or files that must match, in percent.
+const NEARLY_ALL: u64 = 95;
+/// Fewest images whose names differ from those of their files: among a few, any names are alike.
+const LEAST: u64 = 2;
+
+/// The images of a folder, without extension, and the names of the files in the folder beside it.
+pub(super) type Group = (Vec<String>, Vec<String>);
+
+/// How the name of a file follows from the stem of an image.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Shape {
+    /// Text that the stem loses at its end.
+    end: String,
+    /// Text that it loses at its start.
+    start: String,
+    before: String,
+    after: String,
+    extension: String,
+}
+
+impl Shape {
+    fn same(extension: &str) -> Self {
+        let none = String::new;
+        Self { end: none(), start: none(), before: none(), after: none(), extension: extension.to_owned() }
+    }
+
+    /// The shapes that give `file` for the image `image`, by what both begin or end with.
+    fn between(image: &str, file: &str) -> Vec<Self> {
+        let Some((other, extension)) = file.rsplit_once('.') else { return Vec::new() };
+        let same = Self::same(extension);
+        let mut shapes = Vec::new();
+        let at = cut(image, other, shared(image.chars(), other.chars()));
+        if at > 0 {
+            shapes.push(Self { end: image[at..].to_owned(), after: other[at..].to_owned(), ..same.clone() });
+        }
+        let at = cut_at_end(image, other, shared(image.chars().rev(), other.chars().rev()));
+        if at > 0 {
+            let [start, before] = [image, other].map(|name| name[..name.len() - at].to_owned());
+            shapes.push(Self { start, before, ..same });
+        }
+        shapes.retain(Self::is_pattern);
+        shapes
+    }
+
+    /// Whether the names of components can have these texts, which are none of patterns.
+    fn is_pattern(&self) -> bool {
+        let texts = [&self.end, &self.start, &self.before, &self.after, &self.extension];
+        !texts.iter().any(|text| text.contains(['{', '}', '*', ',', '=', '/'])) && !self.extension.is_empty()
+    }
+
+    /// The name of the file of an image.
+    fn name(&self, image: &str) -> Option<String> {
+        let kept = image.strip_suffix(self.end.as_str())?.strip_prefix(self.start.as_str())?;
+        Some(format!("{}{kept}{}.{}", self.before, self.after, self.extension))
+    }
+
+    /// The pattern of `--with`.
+    fn pattern(&self) -> String {
+        let stem = match (self.end.as_str(), self.start.as_str()) {
+            ("", "") if self.before.is_empty() && self.after.is_empty() => "*".to_owned(),
+            ("", "") => "{stem}".to_owned(),
+            ("", text) | (text, _) => format!("{{stem-{text}}}"),
+        };
+        format!("{}{stem}{}.{}", self.before, self.after, self.extension)
+    }
+}
+
+/// Number of bytes that two names share from one side.
+fn shared(a: impl Iterator<Item = char>, b: impl Iterator<Item = char>) -> usize {
+    a.zip(b).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum()
+}
+
+/// Where the shared start of two names ends: `shared`, or before the word that it cuts.
+fn cut(a: &str, b: &str, shared: usize) -> usize {
+    let is_word = |at: usize| at == a.len() || at == b.len();
+    let next_is_digit = |name: &str| name[shared..].starts_with(|letter: char| letter.is_ascii_digit());
+    let last_is_digit = a[..shared].ends_with(|letter: char| letter.is_ascii_digit());
+    // `1` is no start of `12`.
+    if is_word(shared) {
+        return if last_is_digit && (next_is_digit(a) || next_is_digit(b)) { 0 } else { shared };
+    }
+    a[..shared].rfind(|letter: char| !letter.is_alphanumeric()).unwrap_or(0)
+}
+
+/// Number of bytes of the shared end of two names: `shared`, or less if it begins in a word.
+fn cut_at_end(a: &str, b: &str, shared: usize) -> usize {
+    let end = &a[a.len() - shared..];
+    let is_number = |name: &str| name[..name.len() - shared].ends_with(|letter: char| letter.is_ascii_digit());
+    // `2` is no end of `12`.
+    if shared == a.len() || shared == b.len() {
+        let begins_in_number =
+            end.starts_with(|letter: char| letter.is_ascii_digit()) && (is_number(a) || is_number(b));
+        return if begins_in_number { 0 } else { shared };
+    }
+    end.find(|letter: char| !letter.is_alphanumeric()).map_or(0, |at| shared - at)
+}
+
+/// A relation that holds.
+pub(super) struct Relation {
+    /// The name of the file in a pattern of `--with`.
+    pub pattern: String,
+    pub extension: String,
+    /// Number of images without.
+    pub lacking: u64,
+}
+
+/// The relation between images and files in these folders, if there is one.
+pub(super) fn find(groups: &[Group]) -> Option<Relation> {
+    let all: u64 = groups.iter().map(|(images, _)| images.len() as u64).sum();
+    let sets: Vec<HashSet<&str>> = groups.iter().map(|(_, files)| files.iter().map(String::as_str).collect()).collect();
+    let holds = |shape: &Shape| {
+        let of_group = |((images, _), files): (&Group, &HashSet<&str>)| {
+            let has = |image: &&String| shape.name(image).is_some_and(|name| files.contains(name.as_str()));
+            let with = images.iter().filter(has).count() as u64;
+            let others = files.iter().filter(|file| file.ends_with(&format!("{}.{}", shape.after, shape.extension)));
+            (with, (images.len().min(others.count()) as u64).max(with))
+        };
+        let (with, least) = groups.iter().zip(&sets).map(of_group).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+        let is_same = Shape::same(&shape.extension) == *shape;
+        let fits = with > 0 && with * 100 >= least * NEARLY_ALL && (is_same || with >= LEAST);
+        fits.then_some(with)
+    };
+    let mut extensions = BTreeMap::<&str, u64>::new();
+    for (_, extension) in groups.iter().flat_map(|(_, files)| files).filter_map(|file| file.rsplit_once('.')) {
+        *extensions.entry(extension).or_default() += 1;
+    }
+    let best = |shapes: &mut dyn Iterator<Item = Shape>| {
+        shapes.filter_map(|shape| Some((holds(&shape)?, shape))).max_by_key(|(with, _)| *with)
+    };
+    let same = best(&mut extensions.keys().take(MAX_SHAPES).map(|extension| Shape::same(extension)));
+    let (with, shape) = same.or_else(|| best(&mut different(groups).into_iter()))?;
+    Some(Relation { pattern: shape.pattern(), extension: shape.extension, lacking: all - with })
+}
+
+/// The most frequent shapes between a few images and the files of their folder.
+fn different(groups: &[Group]) -> Vec<Shape> {
+    let mut votes = BTreeMap::<Shape, u64>::new();
+    for (images, files) in groups.iter().filter(|(_, files)| !files.is_empty()).take(2) {
+        let step = (images.len() / TRIED).max(1);
+        for image in images.iter().step_by(step).take(TRIED) {
+            for file in files.iter().take(MAX_FILES).filter(|file| stem(file) != image) {
+                Shape::between(image, file).into_iter().for_each(|shape| *votes.entry(shape).or_default() += 1);
+            }
+        }
+    }
+    let mut votes: Vec<(Shape, u64)> = votes.into_iter().collect();
+    // The shorter text explains the same names.
+    let length = |shape: &Shape| shape.end.len() + shape.start.len() + shape.before.len() + shape.after.len();
+    votes.sort_by_key(|(shape, votes)| (std::cmp::Reverse(*votes), length(shape)));
+    votes.into_iter().take(MAX_SHAPES).map(|(shape, _)| shape).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_follow_from_names_of_images() {
+        for (images, files, expected) in [
+            (&["1", "2", "12"][..], &["1.png", "2.png", "12.png"][..], Some(("*.png", 0))),
+            (&["1", "2", "12"], &["1_mask.gif", "2_mask.gif", "12_mask.gif"], Some(("{stem}_mask.gif", 0))),
+            (&["0001", "0002"], &["0001x4.png", "0002x4.png"], Some(("{stem}x4.png", 0))),
+            (
+                &["21_training", "22_training"],
+                &["21_manual1.gif", "22_manual1.gif"],
+                Some(("{stem-_training}_manual1.gif", 0)),
+            ),
+            (&["1_sat", "2_sat", "3_sat"], &["1_mask.png", "2_mask.png"], Some(("{stem-_sat}_mask.png", 1))),
+            (&["img_1", "img_2"], &["mask_1.png", "mask_2.png"], Some(("mask{stem-img}.png", 0))),
+            (&["a1", "b2"], &["gt_a1.txt", "gt_b2.txt"], Some(("gt_{stem}.txt", 0))),
+            (
+                &["benign (1)", "benign (2)"],
+                &["benign (1)_mask.png", "benign (2)_mask.png"],
+                Some(("{stem}_mask.png", 0)),
+            ),
+            (&["1", "2"], &["2.png", "3.png"], None),
+            (&["1", "2", "3"], &["11.png", "12.png", "13.png"], None),
+            (&["cat", "dog"], &["tree.png", "bird.png"], None),
+            (&["1"], &["1_mask.png"], None),
+            (&["a", "b"], &["a_{x}.png", "b_{x}.png"], None),
+            (&["ä1", "ä2"], &["ä1é.png", "ä2é.png"], Some(("{stem}é.png", 0))),
+        ] {
+            let text = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+            let found = find(&[(text(images), text(files))]);
+            let found = found.as_ref().map(|one| (one.pattern.as_str(), one.lacking));
+            assert_eq!(found, expected, "{images:?} {files:?}");
+        }
+    }
+}
