@@ -33,6 +33,7 @@ From = Literal[
     "numpy",
     "mnist",
     "cifar",
+    "pickled",
     "litdata",
     "lmdb:image",
     "lmdb:pickle",
@@ -44,6 +45,7 @@ From = Literal[
     "lmdb:basicsr",
     "lmdb:folder2lmdb",
     "lmdb:tensorpack",
+    "hdf5:file",
 ]
 Group = Literal["stem"]
 Meta = Literal["none", "json"]
@@ -65,7 +67,8 @@ def pack(
     split_column: str | None = None,
     file_column: Values | None = None,
     multi_label: str | None = None,
-    target: str | Sequence[str] | None = None,
+    target: Values | None = None,
+    extra_root: Values | None = None,
     no_labels: bool = False,
     label_pattern: str | None = None,
     with_: Values | None = None,
@@ -147,8 +150,10 @@ def pack(
             'tags:|', tags:comma, tags:space; or FIRST..LAST, columns with 0 or 1 for a class each. They become the
             component multi_hot: uint8 with a 1 for each class, whose names are in the manifest.
         target: For lists: columns with numbers, or lists of numbers, that are no classes: each becomes an array
-            NAME.npy. COLUMN, or COLUMN:DTYPE for a dtype of numpy, separated by commas [default dtype: int64 for
-            whole numbers, else float64].
+            NAME.npy. COLUMN, COLUMN:DTYPE for a dtype of numpy, or NAME=COLUMN:DTYPE, separated by commas [default
+            dtype: int64 for whole numbers, else float64].
+        extra_root: A folder outside SRC with files for --with, and its name in patterns: with masks=/data/masks,
+            --with 'mask={masks}/{parent}/*.png'. Repeat for each folder.
         no_labels: Samples have no labels.
         label_pattern: For trees: labels are in file names, and folders are no classes. PATTERN is for the whole name
             without its extension: {label} is the label, n in braces is one or more digits, * any text, all else
@@ -251,6 +256,7 @@ def convert(
     skip_header: int | None = None,
     components: str | None = None,
     fields: str | Sequence[str] | None = None,
+    target: Values | None = None,
     no_labels: bool = False,
     jobs: int | None = None,
     memory: int | str | None = None,
@@ -308,8 +314,8 @@ def convert(
         dst: Folder of the shards.
         split: A split and its shards, instead of SRC. Repeat for each split; all share one list of classes.
         from_: Format of the shards [default: detected]: webdataset, tfrecord, recordio, mds, parquet, arrow, lmdb,
-            hdf5, numpy, mnist, cifar, litdata, lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum,
-            lmdb:lsun, lmdb:ocr, lmdb:basicsr, lmdb:folder2lmdb, lmdb:tensorpack.
+            hdf5, numpy, mnist, cifar, pickled, litdata, lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow,
+            lmdb:datum, lmdb:lsun, lmdb:ocr, lmdb:basicsr, lmdb:folder2lmdb, lmdb:tensorpack, hdf5:file.
         image_feature: Field with the image.
         label_feature: Field with the label.
         label_index: For records with several labels: index of the label to use, from 0 [default: all are one
@@ -323,6 +329,9 @@ def convert(
         skip_header: For LMDB: number of bytes in each value before the image, label included.
         components: Captions and the like: all (default), none, NAMES [default: all].
         fields: Fields to pack as components, separated by commas, with new names for some: energy,forces:f.
+        target: Fields with numbers, or lists of numbers, that are no classes: each becomes an array NAME.npy. FIELD,
+            FIELD:DTYPE or NAME=FIELD:DTYPE, separated by commas; a field may be a member of json in a tar [default
+            dtype: that of arrays; int64 for whole numbers, else float64].
         no_labels: Samples have no labels: ignore the labels in records.
         jobs: Number of threads [default: all cores].
         memory: Memory for images in flight, and as much again for decoding. One piece (record, page) of a foreign
@@ -417,8 +426,8 @@ def adopt(
     Args:
         folder: Folder of a dataset, or of its splits.
         from_: Format of the shards [default: detected]: webdataset, tfrecord, recordio, mds, parquet, arrow, lmdb,
-            hdf5, numpy, mnist, cifar, litdata, lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow, lmdb:datum,
-            lmdb:lsun, lmdb:ocr, lmdb:basicsr, lmdb:folder2lmdb, lmdb:tensorpack.
+            hdf5, numpy, mnist, cifar, pickled, litdata, lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow,
+            lmdb:datum, lmdb:lsun, lmdb:ocr, lmdb:basicsr, lmdb:folder2lmdb, lmdb:tensorpack, hdf5:file.
         image_feature: Field with the image.
         label_feature: Field with the label.
         label_index: For records with several labels: index of the label to use, from 0 [default: all are one
@@ -455,7 +464,8 @@ def plan(
     split_column: str | None = None,
     file_column: Values | None = None,
     multi_label: str | None = None,
-    target: str | Sequence[str] | None = None,
+    target: Values | None = None,
+    extra_root: Values | None = None,
     no_labels: bool = False,
     label_pattern: str | None = None,
     with_: Values | None = None,
@@ -527,8 +537,10 @@ def plan(
             'tags:|', tags:comma, tags:space; or FIRST..LAST, columns with 0 or 1 for a class each. They become the
             component multi_hot: uint8 with a 1 for each class, whose names are in the manifest.
         target: For lists: columns with numbers, or lists of numbers, that are no classes: each becomes an array
-            NAME.npy. COLUMN, or COLUMN:DTYPE for a dtype of numpy, separated by commas [default dtype: int64 for
-            whole numbers, else float64].
+            NAME.npy. COLUMN, COLUMN:DTYPE for a dtype of numpy, or NAME=COLUMN:DTYPE, separated by commas [default
+            dtype: int64 for whole numbers, else float64].
+        extra_root: A folder outside SRC with files for --with, and its name in patterns: with masks=/data/masks,
+            --with 'mask={masks}/{parent}/*.png'. Repeat for each folder.
         no_labels: Samples have no labels.
         label_pattern: For trees: labels are in file names, and folders are no classes. PATTERN is for the whole name
             without its extension: {label} is the label, n in braces is one or more digits, * any text, all else
@@ -659,7 +671,8 @@ def verify(
     split_column: str | None = None,
     file_column: Values | None = None,
     multi_label: str | None = None,
-    target: str | Sequence[str] | None = None,
+    target: Values | None = None,
+    extra_root: Values | None = None,
     label_from: PathLike | None = None,
     part: str | None = None,
     memory: int | str | None = None,
@@ -689,8 +702,10 @@ def verify(
             'tags:|', tags:comma, tags:space; or FIRST..LAST, columns with 0 or 1 for a class each. They become the
             component multi_hot: uint8 with a 1 for each class, whose names are in the manifest.
         target: For lists: columns with numbers, or lists of numbers, that are no classes: each becomes an array
-            NAME.npy. COLUMN, or COLUMN:DTYPE for a dtype of numpy, separated by commas [default dtype: int64 for
-            whole numbers, else float64].
+            NAME.npy. COLUMN, COLUMN:DTYPE for a dtype of numpy, or NAME=COLUMN:DTYPE, separated by commas [default
+            dtype: int64 for whole numbers, else float64].
+        extra_root: A folder outside SRC with files for --with, and its name in patterns: with masks=/data/masks,
+            --with 'mask={masks}/{parent}/*.png'. Repeat for each folder.
         label_from: For LMDB and tar: where the label is.
         part: Verify part I of N of the shards, about equal in bytes. Part 1 also checks the files of the whole
             dataset. If all parts pass, the dataset is intact. auto: I and N from Slurm, Kubernetes, AWS Batch, MPI,
