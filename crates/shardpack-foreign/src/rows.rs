@@ -63,7 +63,7 @@ impl Rows {
         Ok(Self { content, table, wanted, next: end.first, row: Vec::new(), forms, image: None, no_image: None })
     }
 
-    /// Reads what decides how the components of the row are packed.
+    /// Reads the texts and heads of arrays that decide how the row is packed.
     fn look(&mut self) -> Result<Looked> {
         let mut looked = Looked::default();
         for component in &self.row {

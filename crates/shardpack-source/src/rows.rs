@@ -46,9 +46,9 @@ pub struct Spool {
     file: Builder,
     /// Rows in `file`.
     rows: Range<u64>,
-    /// Writes a file.
+    /// The thread that writes a file.
     writing: Option<JoinHandle<Result<Output>>>,
-    /// What is free for the next file.
+    /// Writes the next file.
     output: Output,
     lock: Option<Lock>,
 }
@@ -264,7 +264,7 @@ impl Output {
         let (length, hash) = (bytes.len() as u64, FileHash::default());
         let out = storage.create(&name, Size::Known(length))?;
         if let Err(error) = out.write_at(bytes, 0).and_then(|()| out.finish_unsynced(length, &hash)) {
-            // The first error counts; what is left is removed when the spool is opened again.
+            // The first error counts; the next run removes the rest.
             let _ = out.abort();
             return Err(error);
         }

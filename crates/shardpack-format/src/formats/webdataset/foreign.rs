@@ -270,8 +270,8 @@ impl Samples {
     }
 }
 
-/// The record of a sample with this image, of whose components this was looked at; `is_of_files` if its components are files of any
-/// kind but images.
+/// The record of a sample with this image, from the parts of its components that were read; `is_of_files` if its components are files
+/// of any kind but images.
 pub fn record(
     sample: ForeignSample,
     looked: &mut Looked,
