@@ -49,7 +49,7 @@ def encode(
     if dtype is not None and found.dtype != dtype:
         found = _cast(found, dtype, may_round)
     little = np.asarray(found, found.dtype.newbyteorder("<"), order="C")
-    return _head(little.dtype.str, little.shape) + little.tobytes()
+    return head(little.dtype.str, little.shape) + little.tobytes()
 
 
 def dtype_of_list(value: Sequence[Any]) -> str | None:
@@ -116,8 +116,8 @@ def _cast(found: Array, dtype: np.dtype[Any], may_round: bool) -> Array:
 
 
 @functools.lru_cache(maxsize=4096)
-def _head(dtype: str, shape: tuple[int, ...]) -> bytes:
-    """The head of a `.npy` file, version 1.0."""
+def head(dtype: str, shape: tuple[int, ...]) -> bytes:
+    """Return the head of a `.npy` file, version 1.0."""
     text = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape!r}, }}"
     padded = text.ljust(-(-(len(text) + 11) // 64) * 64 - 11) + "\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(padded)) + padded.encode("latin1")

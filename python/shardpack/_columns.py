@@ -22,6 +22,8 @@ from .errors import UsageError
 #: Types of columns without images, besides dtypes and extensions.
 _OTHERS = ("array", "bytes", "class", "json", "text")
 _EXTENSIONS = {"text": "txt", "json": "json", "bytes": "bin"}
+#: dtypes of `float`, `int` and `bool`, as in the head of an array.
+_PLAIN = {"float64": "<f8", "int64": "<i8", "bool": "|b1"}
 #: Extension of labels.
 CLASS = "cls"
 #: Names of a column, which are part of the name of a file in a tar.
@@ -95,6 +97,21 @@ class Column:
     def is_image(self) -> bool:
         """Whether the column has encoded images."""
         return _base(self.kind) in _pictures.KINDS
+
+    def plainly(self, classes: dict[Any, bytes]) -> tuple[str, Any]:
+        """Return how the native part encodes values of the usual type, and the head of the array or the contents of `classes`."""
+        base = _base(self.kind)
+        if base in ("text", "bytes"):
+            return base, None
+        if base.startswith("."):
+            return "bytes", None
+        if base == "class":
+            return "class", classes
+        if self.is_image and self.member.endswith(".img"):
+            return "image", None
+        if base in _PLAIN and _axes(self.kind) is None:
+            return base, _arrays.head(_PLAIN[base], ())
+        return "", None
 
     def encode(self, value: Any) -> bytes:
         """Return the content of the file for `value`.

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from . import _columns, _native
@@ -20,6 +21,8 @@ _LABELS = ("label", "cls")
 _STATE, _CLASSES, _DONE = "columns.json", "classes.json", "done.json"
 #: Most columns of a dataset.
 _MOST = 32
+#: Most classes whose contents are kept in memory.
+_MOST_KNOWN = 1 << 16
 
 
 class Types:
@@ -71,9 +74,9 @@ class Finished:
 
     @property
     def files(self) -> str:
-        """A pattern for the tar files."""
+        """A pattern for the files of rows."""
         folder = re.sub(r"([*?\[\]{}\\])", r"[\1]", self.folder)
-        return os.path.join(folder, "rows-*.tar")
+        return os.path.join(folder, "rows-*.rows")
 
 
 class Rows:
@@ -93,6 +96,9 @@ class Rows:
         self._required: dict[str, str] = {}
         #: Extensions with a content in all rows of this run; `None` before the first one.
         self._filled: set[str] | None = None
+        #: The columns that the native part knows, and the content for each class so far.
+        self._known: Any = None
+        self._classes: dict[Any, bytes] = {}
         self.is_open = True
         #: The summary of a finished part.
         self.done: Finished | None = None
@@ -136,6 +142,9 @@ class Rows:
             raise UsageError("the writer is closed")
         if os.getpid() != self._process:
             raise UsageError("the writer is of another process", help="part='I/N' lets each process write a part")
+        if self._spool.write_known(row):
+            self.rows += 1
+            return
         before = dict(self._columns), dict(self._lower), dict(self._required), self._image
         try:
             members = self._members(row if isinstance(row, Mapping) else self._named(row))
@@ -146,6 +155,34 @@ class Rows:
             self._columns, self._lower, self._required, self._image = before
             raise
         self.rows += 1
+        self._teach()
+
+    def _teach(self) -> None:
+        """Let the native part write rows as the last one, without a call of Python for most values."""
+        names, filled = tuple(self._lower.items()), self._filled or set()
+        known = names, tuple(self._columns.values()), frozenset(filled), frozenset(self._required)
+        if known == self._known or self._spool is None:
+            return
+        described = []
+        for name, lower in names:
+            column = self._columns.get(lower)
+            # Names of a first value that was `None` have no column yet.
+            if column is not None:
+                kind, more = column.plainly(self._classes)
+                is_needed = column.member in filled or column.member in self._required
+                described.append((name, column.member, kind, more, partial(self._content, column), is_needed))
+        self._spool.know(described)
+        self._known = known
+
+    def _content(self, column: _columns.Column, value: Any) -> bytes:
+        """The content of the file for `value`."""
+        if column.member != _columns.CLASS:
+            return column.encode(value)
+        content = self._class(value) if self._types.names else column.encode(value)
+        # One entry for `1` would serve `True` too.
+        if type(value) in (int, str) and len(self._classes) < _MOST_KNOWN:
+            self._classes[value] = content
+        return content
 
     def _members(self, row: Mapping[str, Any]) -> list[tuple[str, bytes]]:
         """The extension and content of each file of a row."""
@@ -156,8 +193,7 @@ class Rows:
             lower = self._lower.get(name) or self._lowered(name)
             try:
                 column = self._columns.get(lower) or self._column(lower, value)
-                is_named = column.member == _columns.CLASS and self._types.names
-                members.append((column.member, self._class(value) if is_named else column.encode(value)))
+                members.append((column.member, self._content(column, value)))
             except Error:
                 raise
             except (TypeError, ValueError, OverflowError, OSError, RecursionError) as error:
@@ -182,7 +218,7 @@ class Rows:
         return members
 
     def finish(self, more: dict[str, Any] | None) -> Finished:
-        """Write all rows to disk; with `more`, also the file that `finished` reads. The folder stays locked."""
+        """Write all rows to files; with `more`, also the file that `of_part` reads. The folder stays locked."""
         if not self.is_open or self._spool is None:
             raise UsageError("the writer is closed")
         if not self.rows and more is None:
@@ -193,7 +229,8 @@ class Rows:
         more = None if more is None else {**more, "dst": self._dst}
         unseen = [name for name in self._types.names_of_values if name not in self._columns]
         done = Finished(self.folder, self.rows, self._image, columns, self._types.names, unseen, more or {})
-        self._spool.finish()
+        # Rows of a part may stay for long; others are packed now.
+        self._spool.finish(more is not None)
         if more is not None:
             self._spool.put_note(_DONE, json.dumps(asdict(done)).encode())
         return done

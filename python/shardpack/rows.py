@@ -1,6 +1,6 @@
 """Packs rows that a program yields: dicts of images, text, numbers and arrays.
 
-Rows are written to a spool, a folder of tar files beside the destination, and `shardpack.convert` packs the spool: it plans, shuffles,
+Rows are written to a spool, a folder of files beside the destination, and `shardpack.convert` packs the spool: it plans, shuffles,
 hashes and seals as for any other source. So a spool needs as much disk space as the dataset, and memory holds 128 MiB of rows.
 """
 

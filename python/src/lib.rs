@@ -14,6 +14,7 @@ mod loader;
 mod memory;
 mod options;
 mod receipts;
+mod row_values;
 mod rows;
 mod stream;
 

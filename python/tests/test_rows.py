@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -241,6 +243,127 @@ def test_a_row_that_is_refused_changes_nothing(tmp_path: Path) -> None:
     assert [(one["n.npy"].dtype, one["n.npy"].item(), bytes(one["t.txt"])) for one in found] == [
         ("int64", number, b"text %d" % number) for number in range(3)
     ]
+
+
+#: Rows whose values have the types of the first row, other types, or no value; each field of a row as the first one has it, or not.
+KNOWN = [
+    {
+        "label": 1,
+        "n": 1,
+        "x": 0.5,
+        "f": True,
+        "t": "text",
+        "b": b"bytes",
+        "image": PHOTO,
+        "a": [1, 2],
+        "e": "",
+        "none": None,
+    },
+    {
+        "label": 2,
+        "n": -1,
+        "x": float("inf"),
+        "f": False,
+        "t": "ä",
+        "b": b"",
+        "image": PNG,
+        "a": [3, 4],
+        "e": "",
+        "none": None,
+    },
+    {
+        "label": np.int64(3),
+        "n": np.int64(4),
+        "x": 7,
+        "f": np.True_,
+        "t": "",
+        "b": bytearray(b"x"),
+        "image": bytearray(PHOTO),
+        "a": (5, 6),
+    },
+    {"image": PHOTO, "t": "other order", "n": 2**62, "label": 1, "x": np.float64(0.25), "a": np.array([7, 8])},
+    {"label": 1, "n": 1, "x": None, "f": None, "t": None, "b": None, "image": PHOTO, "a": None, "late": "new"},
+    {"label": 5, "n": 1, "x": 1.5, "image": PHOTO, "late": "known", "e": "filled"},
+]
+REFUSED: list[dict[str, Any]] = [
+    {"label": True},
+    {"label": 1.0},
+    {"label": -1},
+    {"label": "one"},
+    {"n": True},
+    {"n": 2**63},
+    {"n": 0.5},
+    {"x": True},
+    {"x": 2**60 + 1},
+    {"f": 1},
+    {"t": b"text"},
+    {"t": "\ud800"},
+    {"b": "bytes"},
+    {"image": b"no image"},
+    {"image": None},
+    {"label": None},
+    {"N": 1},
+    {"new-name": 1},
+]
+
+
+def test_rows_of_known_columns_are_written_as_any_rows(tmp_path: Path) -> None:
+    # Only a dict is written by the native part alone.
+    for name, made in (("known", dict), ("any", types.MappingProxyType)):
+        errors = []
+        with shardpack.Writer(tmp_path / name, order="source") as writer:
+            for number in range(40):
+                writer.write(made({**KNOWN[number % len(KNOWN)], "key": f"{number}"}))
+                other = REFUSED[number % len(REFUSED)]
+                with pytest.raises(shardpack.Error) as refused:
+                    writer.write(made({**KNOWN[0], "key": "x", **other}))
+                errors.append(str(refused.value))
+        assert writer.rows == 40 and len(set(errors)) > 12
+        if name == "known":
+            expected = errors
+    assert errors == expected
+    assert files(tmp_path / "known") == files(tmp_path / "any")
+
+
+def test_an_encoder_that_is_interrupted_writes_no_row(tmp_path: Path) -> None:
+    class Stubborn:
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            raise KeyboardInterrupt
+
+    with shardpack.Writer(tmp_path / "out") as writer:
+        writer.write({"a": np.arange(3)})
+        with pytest.raises(KeyboardInterrupt):
+            writer.write({"a": Stubborn()})
+        writer.write({"a": np.arange(3)})
+    assert len(shardpack.Dataset(tmp_path / "out")) == 2
+
+
+def test_rows_of_an_earlier_version_are_refused(tmp_path: Path) -> None:
+    old = tmp_path / "out.rows/rows-000000000000-000000000002.tar"
+    old.parent.mkdir()
+    old.write_bytes(b"rows")
+    with pytest.raises(shardpack.UsageError, match="rows of an earlier version of shardpack") as refused:
+        shardpack.Writer(tmp_path / "out", resume=True)
+    assert "remove the folder" in str(refused.value) and old.read_bytes() == b"rows"
+
+
+def test_rows_that_a_power_failure_damaged_are_written_again(tmp_path: Path) -> None:
+    for kept in (0, 1):
+        with pytest.raises(LookupError), shardpack.Writer(tmp_path / "out") as writer:
+            for number in range(140):
+                writer.write({"data": MIB, "number": number})
+            raise LookupError
+        paths = sorted((tmp_path / "out.rows").glob("rows-*.rows"))
+        assert len(paths) == 2
+        damaged = paths[kept].read_bytes()
+        paths[kept].write_bytes(bytes(len(damaged)))
+        with shardpack.Writer(tmp_path / "out", resume=True, force=True) as writer:
+            assert writer.rows == 64 * kept
+            for number in range(writer.rows, 140):
+                writer.write({"data": MIB, "number": number})
+        numbers = {int(sample.components["number.npy"]) for sample in shardpack.Dataset(tmp_path / "out")}
+        assert numbers == set(range(140))
+        shutil.rmtree(tmp_path / "out")
 
 
 def test_a_run_that_resumes_is_of_the_same_dataset(tmp_path: Path) -> None:

@@ -333,7 +333,7 @@ impl Files {
     fn leave_tables(&mut self, first: usize) {
         let stem = |shard: &ShardFile| shard.path.with_extension("");
         let tars: BTreeSet<PathBuf> =
-            self.shards[first..].iter().filter(|shard| shard.kind.has_member_names()).map(stem).collect();
+            self.shards[first..].iter().filter(|shard| shard.kind.is_tar()).map(stem).collect();
         let is_table = |shard: &ShardFile| {
             shard.kind == Kind::Read(&parquet::ENTRY)
                 && tars.contains(&stem(shard))

@@ -6,10 +6,10 @@ use shardpack_format::{
     formats::{self, foreign::Entries, webdataset},
 };
 
-use super::{entry::Entry, hdf5, litdata, lmdb, numpy, parquet};
+use super::{entry::Entry, hdf5, litdata, lmdb, numpy, parquet, rows};
 
 /// The kinds that are read but not written, in the order of messages.
-pub(crate) static READ: [&Entry; 9] = [
+pub(crate) static READ: [&Entry; 10] = [
     &parquet::ENTRY,
     &parquet::ARROW,
     &lmdb::ENTRY,
@@ -19,6 +19,7 @@ pub(crate) static READ: [&Entry; 9] = [
     &numpy::CIFAR,
     &numpy::PICKLED,
     &litdata::ENTRY,
+    &rows::ENTRY,
 ];
 
 /// Kind of a file.
@@ -58,9 +59,11 @@ impl Kind {
         }
     }
 
-    /// Names accepted by [`Kind::parse`]; [`Kind::dialects`] has the names with dialects.
+    /// Names accepted by [`Kind::parse`], for users; [`Kind::dialects`] has the names with dialects.
     pub fn names() -> Vec<&'static str> {
-        formats::ALL.iter().map(|entry| entry.name).chain(READ.map(|entry| entry.name)).collect()
+        // Nobody has files of rows but this program.
+        let read = READ.into_iter().map(|entry| entry.name).filter(|name| *name != rows::ENTRY.name);
+        formats::ALL.iter().map(|entry| entry.name).chain(read).collect()
     }
 
     /// Names of dialects, each with its aliases and its meaning.
@@ -78,9 +81,14 @@ impl Kind {
         Self::dialects().any(|(own, aliases, _)| own == name || aliases.contains(&name))
     }
 
-    /// Whether keys are paths of members, so that their folders may be classes.
-    pub fn has_member_names(self) -> bool {
+    /// Whether files are tar files.
+    pub fn is_tar(self) -> bool {
         matches!(self, Self::Format(entry) if entry.name == webdataset::NAME)
+    }
+
+    /// Whether fields of a record are files, and keys are paths, so that their folders may be classes.
+    pub fn has_member_names(self) -> bool {
+        self.is_tar() || matches!(self, Self::Read(entry) if entry.name == rows::ENTRY.name)
     }
 
     /// Whether the order of the records has no meaning.

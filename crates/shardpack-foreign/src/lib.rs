@@ -40,6 +40,7 @@ mod readers;
 mod recognise;
 mod record_check;
 mod remote;
+mod rows;
 mod saved_dataset;
 pub mod tables;
 mod unpack;
@@ -276,7 +277,7 @@ impl ShardFile {
     /// # Errors
     /// If the file cannot be opened.
     pub fn members(&self, skims: bool) -> Result<Option<Archive>> {
-        if !self.kind.has_member_names() {
+        if !self.kind.is_tar() {
             return Ok(None);
         }
         let buffer_bytes = if skims && self.is_plain() { SKIM_BYTES } else { BUFFER_BYTES };

@@ -21,6 +21,7 @@ pub mod mixing;
 pub mod npy;
 pub mod permutation;
 pub mod regular;
+pub mod rows;
 pub mod sample;
 pub mod seekable;
 pub mod shell;

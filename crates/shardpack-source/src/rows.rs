@@ -1,28 +1,37 @@
-//! Rows of a program on their way to a dataset: a spool of tar files, which are shards as others write them.
+//! Rows of a program on their way to a dataset: a spool of files of rows, which `convert` reads as shards.
 //!
 //! Holds at all times: a file of the spool has whole rows and appears under its name when it is complete. Its name has the number of its
-//! first row and of the row after its last one, so names alone show which rows are kept. One process writes a spool.
+//! first row and of the row after its last one. One process writes a spool.
+//!
+//! A killed process loses the rows in memory. A power failure may also damage the files of the last [`SYNC_AFTER`]: until they are
+//! synced, the disk is free for the dataset, and most spools are removed before. A note has the number of rows that are synced. The next
+//! run compares the hashes of all later files, and removes the files from the first damaged one on, so their rows are written again.
 
-use std::{ops::Range, panic::resume_unwind, path::Path, sync::Arc, thread::JoinHandle};
+use std::{ops::Range, panic::resume_unwind, path::Path, sync::Arc, thread::JoinHandle, time::Duration};
 
 use shardpack_format::{
     Error, Result,
-    formats::webdataset::{append, append_end},
+    hash::FileHash,
+    rows::{self, Builder, DIGITS, End},
     text,
 };
-use shardpack_runtime::threads;
-use shardpack_storage::{Entry, Local, Storage, UNFINISHED, lock::Lock, own};
+use shardpack_runtime::{Instant, threads};
+use shardpack_storage::{Entry, Local, Size, Storage, UNFINISHED, lock::Lock, own};
 
 /// Length in bytes above which a file of the spool is finished. Memory holds two of them: one is filled while the other is written.
 const FILE_BYTES: usize = 64 << 20;
-/// Longest row in bytes: records of shards are shorter than 4 GiB.
-const MAX_ROW_BYTES: usize = u32::MAX as usize;
-/// Digits of row numbers, with which names sort as numbers do.
-const DIGITS: usize = 12;
+/// Rows after which a file of the spool is finished, so that threads share small rows.
+const FILE_ROWS: u64 = 1 << 15;
+/// Extension of the files of rows in earlier versions.
+const OLD_NAME: &str = "tar";
 /// File in the spool that locks it.
 const LOCK_FILE: &str = "lock";
 /// Extension of the small files of the spool's owner.
 const NOTE: &str = ".json";
+/// File with the number of rows that a power failure does not damage.
+const SYNCED: &str = "synced.json";
+/// Age at which files are synced.
+const SYNC_AFTER: Duration = Duration::from_secs(30);
 /// File that marks the rows as packed, while the spool is removed.
 const PACKED: &str = "packed.json";
 /// Longest file of the spool's owner that is read.
@@ -33,10 +42,14 @@ const MAX_NOTE_BYTES: u64 = 64 << 20;
 pub struct Spool {
     storage: Arc<dyn Storage>,
     file_bytes: usize,
-    tar: Vec<u8>,
-    /// Rows in `tar`.
+    /// The file that is being filled.
+    file: Builder,
+    /// Rows in `file`.
     rows: Range<u64>,
-    writing: Option<JoinHandle<Result<()>>>,
+    /// The thread that writes a file.
+    writing: Option<JoinHandle<Result<Output>>>,
+    /// Writes the next file.
+    output: Output,
     lock: Option<Lock>,
 }
 
@@ -48,7 +61,12 @@ impl Spool {
     pub fn open(folder: &Path) -> Result<Self> {
         own::create_folders(folder)?;
         own::no_link(folder)?;
-        if let Some(other) = Local::new(folder).list("")?.into_iter().flatten().find(|entry| !is_own(entry)) {
+        let entries = Local::new(folder).list("")?.unwrap_or_default();
+        if let Some(old) = entries.iter().find(|entry| rows_of(&entry.name, OLD_NAME).is_some()) {
+            let what = format!("has {}, rows of an earlier version of shardpack", old.name);
+            return Err(Error::usage(what).in_file(folder).help("remove the folder, and write all rows again"));
+        }
+        if let Some(other) = entries.into_iter().find(|entry| !is_own(entry)) {
             let what = format!("has {}, which is no file of rows", text::line(&other.name));
             return Err(Error::usage(what).in_file(folder).help("choose another folder for the rows with spool"));
         }
@@ -62,13 +80,13 @@ impl Spool {
         if storage.length(PACKED)?.is_some() {
             clear(&*storage)?;
         }
-        let mut next = 0;
+        let (mut next, mut files) = (0, Vec::new());
         for entry in storage.list("")?.unwrap_or_default() {
             if entry.name.strip_suffix(UNFINISHED).is_some_and(|name| name.ends_with('.')) {
                 storage.remove(&entry.name)?;
                 continue;
             }
-            let Some(rows) = rows_of(&entry.name) else { continue };
+            let Some(rows) = rows_of(&entry.name, rows::NAME) else { continue };
             if rows.start != next {
                 let what = format!("rows {next} to {} are missing", rows.start.saturating_sub(1));
                 return Err(Error::data(what)
@@ -76,8 +94,10 @@ impl Spool {
                     .help("remove the folder, and write all rows again"));
             }
             next = rows.end;
+            files.push((entry.name, rows));
         }
-        Ok(Self { storage, file_bytes, tar: Vec::new(), rows: next..next, writing: None, lock: None })
+        let (next, output) = remove_damaged(&*storage, files)?;
+        Ok(Self { storage, file_bytes, file: Builder::default(), rows: next..next, writing: None, output, lock: None })
     }
 
     /// Number of the next row: all rows before it are kept or written.
@@ -85,39 +105,64 @@ impl Spool {
         self.rows.end
     }
 
+    /// Begins a row; a row that was not ended is dropped.
+    pub fn begin(&mut self) {
+        self.file.begin();
+    }
+
+    /// Adds a value to the row: the extension of its file, and the content in parts.
+    ///
+    /// # Errors
+    /// If the value is too long; the row cannot be ended then.
+    pub fn add(&mut self, extension: &str, parts: &[&[u8]]) -> Result<()> {
+        self.file.add(extension, parts)
+    }
+
+    /// Drops the row that was begun.
+    pub fn cancel(&mut self) {
+        self.file.cancel();
+    }
+
+    /// Ends the row; true if its file is full, and [`Spool::write_out`] has to be called before the next row.
+    ///
+    /// # Errors
+    /// If the row has no values, or 4 GiB; the row is dropped, and the next one may be written.
+    pub fn end(&mut self) -> Result<bool> {
+        self.file.end()?;
+        self.rows.end += 1;
+        Ok(self.file.bytes() >= self.file_bytes || self.file.rows() >= FILE_ROWS)
+    }
+
     /// Writes a row: the extension and content of each of its files.
     ///
     /// # Errors
-    /// If a name is too long or the row has 4 GiB; the row is not written, and the next one may be. If the disk fails: then no further
-    /// row can be written.
+    /// As [`Spool::add`], [`Spool::end`] and [`Spool::write_out`].
     pub fn write<'m>(&mut self, members: impl IntoIterator<Item = (&'m str, &'m [u8])>) -> Result<()> {
-        let start = self.tar.len();
-        let key = format!("{:0DIGITS$}", self.rows.end);
-        let mut append = |(extension, data)| {
-            append(&mut self.tar, &key, extension, data)?;
-            match self.tar.len() - start <= MAX_ROW_BYTES {
-                true => Ok(()),
-                false => Err(Error::usage("a row of 4 GiB or more")),
-            }
-        };
-        if let Err(error) = members.into_iter().try_for_each(&mut append) {
-            self.tar.truncate(start);
+        self.begin();
+        let added = members.into_iter().try_for_each(|(extension, content)| self.add(extension, &[content]));
+        if let Err(error) = added {
+            self.cancel();
             return Err(error);
         }
-        if self.tar.len() == start {
-            return Err(Error::usage("a row without values"));
-        }
-        self.rows.end += 1;
-        if self.tar.len() >= self.file_bytes { self.write_out() } else { Ok(()) }
+        if self.end()? { self.write_out() } else { Ok(()) }
     }
 
-    /// Writes the remaining rows, and waits until all are on disk.
+    /// Writes the remaining rows, and waits until all are in files.
     ///
     /// # Errors
     /// If the disk fails.
     pub fn finish(&mut self) -> Result<()> {
         self.write_out()?;
         self.wait()
+    }
+
+    /// As [`Spool::finish`], and syncs all files: for rows that stay for long.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    pub fn finish_synced(&mut self) -> Result<()> {
+        self.finish()?;
+        self.output.sync(&*self.storage, self.rows.end)
     }
 
     /// A small file of the spool's owner: the types of columns, names of classes.
@@ -165,27 +210,30 @@ impl Spool {
     }
 
     /// Begins to write the file of the rows in memory.
-    fn write_out(&mut self) -> Result<()> {
-        if self.tar.is_empty() {
+    ///
+    /// # Errors
+    /// If the disk has failed: then no further row can be written.
+    pub fn write_out(&mut self) -> Result<()> {
+        if self.file.rows() == 0 {
             return Ok(());
         }
         self.wait()?;
-        let mut tar = std::mem::take(&mut self.tar);
-        append_end(&mut tar);
-        let name = format!("rows-{:0DIGITS$}-{:0DIGITS$}.tar", self.rows.start, self.rows.end);
+        let mut output = std::mem::take(&mut self.output);
+        std::mem::swap(&mut self.file, &mut output.file);
+        let rows = self.rows.clone();
         self.rows.start = self.rows.end;
         let storage = Arc::clone(&self.storage);
-        let writing = threads::spawn(None, move || storage.put(&name, tar));
+        let writing = threads::spawn(None, move || output.write(&*storage, rows).map(|()| output));
         self.writing = Some(writing.map_err(shardpack_format::threads::cannot_start)?);
         Ok(())
     }
 
     /// Waits for the file that is being written.
     fn wait(&mut self) -> Result<()> {
-        match self.writing.take() {
-            Some(writing) => writing.join().unwrap_or_else(|panic| resume_unwind(panic)),
-            None => Ok(()),
+        if let Some(writing) = self.writing.take() {
+            self.output = writing.join().unwrap_or_else(|panic| resume_unwind(panic))?;
         }
+        Ok(())
     }
 }
 
@@ -196,6 +244,67 @@ impl Drop for Spool {
             let _ = writing.join();
         }
     }
+}
+
+/// Writes files, and syncs them later.
+#[derive(Debug, Default)]
+struct Output {
+    /// The file to write, then memory for another one.
+    file: Builder,
+    /// Files that are not synced, and when the first one was written.
+    unsynced: Vec<String>,
+    since: Option<Instant>,
+}
+
+impl Output {
+    /// Writes the file, which has `rows`, and syncs all files if some are old.
+    fn write(&mut self, storage: &dyn Storage, rows: Range<u64>) -> Result<()> {
+        let name = format!("rows-{:0DIGITS$}-{:0DIGITS$}.{}", rows.start, rows.end, rows::NAME);
+        let bytes = self.file.finish(rows.start);
+        let (length, hash) = (bytes.len() as u64, FileHash::default());
+        let out = storage.create(&name, Size::Known(length))?;
+        if let Err(error) = out.write_at(bytes, 0).and_then(|()| out.finish_unsynced(length, &hash)) {
+            // The first error counts; the next run removes the rest.
+            let _ = out.abort();
+            return Err(error);
+        }
+        self.file.clear();
+        self.unsynced.push(name);
+        match self.since.get_or_insert_with(Instant::now).elapsed() >= SYNC_AFTER {
+            true => self.sync(storage, rows.end),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes all files durable; they have the rows before `end`.
+    fn sync(&mut self, storage: &dyn Storage, end: u64) -> Result<()> {
+        self.unsynced.iter().try_for_each(|name| storage.sync_file(name))?;
+        storage.sync("")?;
+        (self.unsynced, self.since) = (Vec::new(), None);
+        storage.put(SYNCED, end.to_string().into_bytes())
+    }
+}
+
+/// Removes the files from the first damaged one on. Returns the number of rows in those before, and the output that syncs them. Files
+/// that were synced are not read.
+fn remove_damaged(storage: &dyn Storage, files: Vec<(String, Range<u64>)>) -> Result<(u64, Output)> {
+    let synced = storage.read(SYNCED, MAX_NOTE_BYTES)?.unwrap_or_default();
+    // Without a number that can be read, all files are compared.
+    let synced = str::from_utf8(&synced).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let (mut whole, mut output) = (0, Output::default());
+    for (number, (name, rows)) in files.iter().enumerate() {
+        if rows.end > synced {
+            if !storage.read(name, u64::MAX)?.is_some_and(|bytes| End::is_whole(&bytes)) {
+                // The last one first: the names of the others have no gap.
+                files.iter().skip(number).rev().try_for_each(|(name, _)| storage.remove(name))?;
+                break;
+            }
+            output.unsynced.push(name.clone());
+            output.since.get_or_insert_with(Instant::now);
+        }
+        whole = rows.end;
+    }
+    Ok((whole, output))
 }
 
 /// Removes all files but the lock, and last the mark that they are removed.
@@ -212,12 +321,12 @@ fn clear(storage: &dyn Storage) -> Result<()> {
 /// Whether a spool has such a file.
 fn is_own(entry: &Entry) -> bool {
     let name = entry.name.strip_suffix(UNFINISHED).and_then(|name| name.strip_suffix('.')).unwrap_or(&entry.name);
-    !entry.is_folder && (name == LOCK_FILE || name.ends_with(NOTE) || rows_of(name).is_some())
+    !entry.is_folder && (name == LOCK_FILE || name.ends_with(NOTE) || rows_of(name, rows::NAME).is_some())
 }
 
-/// The rows in the file `name` of a spool.
-fn rows_of(name: &str) -> Option<Range<u64>> {
-    let (start, end) = name.strip_prefix("rows-")?.strip_suffix(".tar")?.split_once('-')?;
+/// The rows in the file `name` of a spool, which has this extension.
+fn rows_of(name: &str, extension: &str) -> Option<Range<u64>> {
+    let (start, end) = name.strip_prefix("rows-")?.strip_suffix(extension)?.strip_suffix('.')?.split_once('-')?;
     let rows = start.parse().ok()?..end.parse().ok()?;
     (rows.start < rows.end).then_some(rows)
 }
@@ -229,7 +338,7 @@ mod tests {
     use super::*;
 
     fn spool(storage: &Arc<Memory>) -> Spool {
-        Spool::on(Arc::clone(storage) as Arc<dyn Storage>, 4096).unwrap()
+        Spool::on(Arc::clone(storage) as Arc<dyn Storage>, 1400).unwrap()
     }
 
     fn write(spool: &mut Spool, rows: Range<u64>) {
@@ -254,7 +363,7 @@ mod tests {
         write(&mut at_once, 0..10);
         at_once.finish().unwrap();
         let names: Vec<_> = files(&whole).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names[0], "rows-000000000000-000000000002.tar");
+        assert_eq!(names[0], "rows-000000000000-000000000002.rows");
         assert_eq!(names.len(), 5);
         for stop in 0..10 {
             let parts = Arc::new(Memory::new("parts"));
@@ -275,25 +384,54 @@ mod tests {
         let storage = Arc::new(Memory::new("rows"));
         let mut spool = spool(&storage);
         write(&mut spool, 0..1);
-        let long = "x".repeat(100);
+        let long = "x".repeat(300);
         assert!(spool.write([("txt", &b"a"[..]), (&long, b"b")]).is_err());
         assert!(spool.write([]).is_err());
         write(&mut spool, 1..2);
         spool.finish().unwrap();
         let found = files(&storage);
-        let mut reader = shardpack_format::formats::webdataset::reader::Reader::new(&found[0].1[..], None);
-        let mut names = Vec::new();
-        while let Some(member) = reader.next().unwrap() {
-            names.push(String::from_utf8(member.name).unwrap());
+        assert_eq!(found.len(), 1);
+        let mut whole = Builder::default();
+        for row in 0..2 {
+            whole.begin();
+            whole.add("txt", &[format!("row {row}").as_bytes()]).unwrap();
+            whole.add("bin", &[&[0; 700]]).unwrap();
+            whole.end().unwrap();
         }
-        assert_eq!(names, ["000000000000.txt", "000000000000.bin", "000000000001.txt", "000000000001.bin"]);
+        assert_eq!(found[0].1, whole.finish(0));
+    }
+
+    #[test]
+    fn files_that_a_power_failure_damaged_are_written_again() {
+        let whole = Arc::new(Memory::new("whole"));
+        let mut at_once = spool(&whole);
+        write(&mut at_once, 0..10);
+        at_once.finish().unwrap();
+        let expected = files(&whole);
+        for (number, (name, content)) in expected.iter().enumerate() {
+            for damaged in [Vec::new(), vec![0; content.len()], content[..content.len() / 2].to_vec()] {
+                let storage = Arc::new(Memory::new("damaged"));
+                for (name, content) in &expected {
+                    storage.put(name, content.clone()).unwrap();
+                }
+                storage.put(name, damaged).unwrap();
+                let mut resumed = spool(&storage);
+                assert_eq!((resumed.next_row(), files(&storage).len()), (number as u64 * 2, number));
+                write(&mut resumed, number as u64 * 2..10);
+                resumed.finish_synced().unwrap();
+                assert_eq!(files(&storage)[..5], expected[..]);
+                // Files that are synced are not compared again.
+                storage.put(name, vec![0; content.len()]).unwrap();
+                assert_eq!(spool(&storage).next_row(), 10);
+            }
+        }
     }
 
     #[test]
     fn a_missing_file_is_refused() {
         let storage = Arc::new(Memory::new("rows"));
         write(&mut spool(&storage), 0..10);
-        storage.remove("rows-000000000002-000000000004.tar").unwrap();
+        storage.remove("rows-000000000002-000000000004.rows").unwrap();
         let error = Spool::on(storage, 4096).unwrap_err();
         assert!(error.to_string().contains("rows 2 to 3 are missing"), "{error}");
         assert!(error.help_text().is_some_and(|help| help.starts_with("remove the folder")));
@@ -323,7 +461,7 @@ mod tests {
     #[test]
     fn other_files_are_neither_taken_nor_removed() {
         let folder = tempfile::tempdir().unwrap();
-        for other in ["thesis.txt", "rows-old.tar", "rows-000000000003-000000000002.tar"] {
+        for other in ["thesis.txt", "rows-old.tar", "rows-000000000003-000000000002.rows"] {
             let path = folder.path().join(other);
             std::fs::write(&path, "mine").unwrap();
             let error = Spool::open(folder.path()).unwrap_err();
@@ -331,6 +469,12 @@ mod tests {
             assert!(error.help_text().is_some_and(|help| help.starts_with("choose another folder for the rows")));
             std::fs::remove_file(&path).unwrap();
         }
+        let old = folder.path().join("rows-000000000000-000000000002.tar");
+        std::fs::write(&old, "rows").unwrap();
+        let error = Spool::open(folder.path()).unwrap_err();
+        assert!(error.to_string().contains("rows of an earlier version of shardpack"), "{error}");
+        assert!(error.help_text().is_some_and(|help| help.starts_with("remove the folder")));
+        std::fs::remove_file(&old).unwrap();
         let spool = Spool::open(folder.path()).unwrap();
         std::fs::write(folder.path().join("thesis.txt"), "mine").unwrap();
         spool.remove().unwrap_err();
@@ -339,7 +483,7 @@ mod tests {
 
     #[test]
     fn a_failure_of_the_disk_is_reported_before_the_end() {
-        let faulty = Faulty::new(Arc::new(Memory::new("rows")), |_, name| match name.ends_with(".tar") {
+        let faulty = Faulty::new(Arc::new(Memory::new("rows")), |_, name| match name.ends_with(".rows") {
             true => Err(Error::io("cannot write", std::io::Error::other("full"))),
             false => Ok(()),
         });

@@ -1,6 +1,7 @@
 //! The calls that change files and folders of this machine, and those that make the changes durable.
 //!
-//! Holds at all times: a file gets its final name after its bytes are durable. Errors name a path. Reads change nothing and need
+//! Holds at all times: a file gets its final name after its bytes are durable, unless its owner checks its hash later
+//! ([`FileWriter::finish_unsynced`](crate::FileWriter::finish_unsynced)). Errors name a path. Reads change nothing and need
 //! no [`Disk`]. clippy forbids these calls in all other files of the product.
 
 #![allow(clippy::disallowed_methods, reason = "the calls of all other files")]

@@ -206,6 +206,15 @@ impl Storage for Local {
     fn sync(&self, below: &str) -> Result<()> {
         Path::new(below).ancestors().try_for_each(|folder| self.disk.sync_folder(&self.root.join(folder)))
     }
+
+    fn sync_file(&self, name: &str) -> Result<()> {
+        let (path, _) = self.paths(name)?;
+        match regular::open(&path) {
+            Ok(file) => self.disk.sync(&file, &path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(sys::io_error("cannot open", &path, error)),
+        }
+    }
 }
 
 /// An open file of this machine.
@@ -268,6 +277,13 @@ struct LocalWriter {
     disk: Arc<dyn Disk>,
 }
 
+impl LocalWriter {
+    fn check_length(&self, bytes: u64) -> Result<()> {
+        let written = self.file.metadata().map_err(|e| sys::io_error("cannot look at", &self.unfinished, e))?.len();
+        check_written(written, bytes, || self.unfinished.clone())
+    }
+}
+
 impl FileWriter for LocalWriter {
     fn path(&self) -> PathBuf {
         self.unfinished.clone()
@@ -283,9 +299,13 @@ impl FileWriter for LocalWriter {
     }
 
     fn finish(&self, bytes: u64, _blake3: &FileHash) -> Result<()> {
-        let written = self.file.metadata().map_err(|e| sys::io_error("cannot look at", &self.unfinished, e))?.len();
-        check_written(written, bytes, || self.path())?;
+        self.check_length(bytes)?;
         self.disk.finish(&self.file, &self.unfinished, &self.path)
+    }
+
+    fn finish_unsynced(&self, bytes: u64, _blake3: &FileHash) -> Result<()> {
+        self.check_length(bytes)?;
+        self.disk.rename(&self.unfinished, &self.path)
     }
 
     fn abort(&self) -> Result<()> {

@@ -247,6 +247,14 @@ pub trait Storage: Debug + Send + Sync {
         Access::FILES
     }
 
+    /// Makes the bytes of a file durable that [`FileWriter::finish_unsynced`] has finished; a missing file is no error.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    fn sync_file(&self, _name: &str) -> Result<()> {
+        Ok(())
+    }
+
     /// How many long reads at a time help, as far as is known; `None` if bytes do not come over a network.
     fn concurrency(&self) -> Option<usize> {
         None
@@ -402,6 +410,15 @@ pub trait FileWriter: Debug + Send + Sync {
     /// # Errors
     /// If the storage fails, or the file has another length.
     fn finish(&self, bytes: u64, blake3: &FileHash) -> Result<()>;
+
+    /// As [`FileWriter::finish`], but a power failure may leave the file incomplete until [`Storage::sync_file`]: for files that the
+    /// caller checks when they are read again.
+    ///
+    /// # Errors
+    /// As [`FileWriter::finish`].
+    fn finish_unsynced(&self, bytes: u64, blake3: &FileHash) -> Result<()> {
+        self.finish(bytes, blake3)
+    }
 
     /// Removes the written bytes.
     ///

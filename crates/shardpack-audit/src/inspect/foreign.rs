@@ -240,7 +240,7 @@ pub(super) fn inspect(files: &[ShardFile], monitor: &dyn Monitor) -> Result<(Sum
 
 /// Adds a remark to the error if a `.tar` file does not start as a tar does.
 fn no_shard(error: Error, files: &[ShardFile]) -> Error {
-    let is_tar = files.first().is_some_and(|file| file.kind.has_member_names());
+    let is_tar = files.first().is_some_and(|file| file.kind.is_tar());
     match error.location().byte {
         Some(0..512) if error.kind() == ErrorKind::Data && is_tar => {
             error.and("named as a tar file, but does not begin as one")

@@ -76,10 +76,10 @@ impl TakenApart {
 
     /// Whether a field is such a file, and not wanted as it is.
     fn is_meant(&self, other: &Other) -> bool {
-        let is_npz = other.name == EXTENSION;
-        let own = Component::field(&other.name);
-        let is_named = |names: &Vec<String>| own.as_ref().is_ok_and(|own| names.iter().any(|name| name == own.name()));
-        is_npz
+        let is_named = |names: &Vec<String>| {
+            Component::field(&other.name).is_ok_and(|own| names.iter().any(|name| name == own.name()))
+        };
+        other.name == EXTENSION
             && self.wanted.components.as_ref().is_none_or(|names| !names.is_empty() && !is_named(names))
             && self.wanted.renames.iter().all(|(from, _)| *from != other.name)
     }
@@ -114,6 +114,9 @@ impl TakenApart {
     /// # Errors
     /// If the system fails.
     pub fn take_apart(&mut self, record: &mut Record) -> Result<()> {
+        if !record.others.iter().any(|other| self.is_meant(other)) {
+            return Ok(());
+        }
         let is_image = record.image.is_ok();
         let names = record.others.iter().filter_map(|other| Component::field(&other.name).ok());
         let names: Vec<_> = names.map(|component| component.name().to_owned()).collect();

@@ -91,9 +91,16 @@ fn is_named_tar(name: &str) -> bool {
 struct Read {
     /// Offset of the data of the first image, and the data.
     image: Option<(u64, Vec<u8>)>,
-    texts: Texts,
-    /// The arrays, each by the offset of its data.
-    arrays: BTreeMap<u64, Form>,
+    looked: Looked,
+}
+
+/// Parts of the components of a sample from which its record is made.
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// Its texts.
+    pub texts: Texts,
+    /// The forms of its arrays, each by the offset of its data.
+    pub arrays: BTreeMap<u64, Form>,
 }
 
 struct Samples {
@@ -235,75 +242,87 @@ impl Samples {
             self.read.image = Some((offset, image));
             return Ok(());
         }
-        if let Some(text) = self.read.texts.slot(&extension, bytes, &self.wanted) {
+        if let Some(text) = self.read.looked.texts.slot(&extension, bytes, &self.wanted) {
             return self.reader.read_data(text, bytes);
         }
-        if last_part(&extension) == ARRAY {
+        if is_array(&extension) {
             let mut first = Vec::new();
             self.reader.read_first(&mut first, bytes.min(npy::PLAIN_HEAD_BYTES as u64))?;
-            self.read.arrays.extend(Form::of_npy(&first, bytes).map(|form| (offset, form)));
+            self.read.looked.arrays.extend(Form::of_npy(&first, bytes).map(|form| (offset, form)));
         }
         Ok(())
     }
 
     /// The record that [`Walk::next`] returns for a sample, after all of its components have passed.
     fn record(&mut self, sample: ForeignSample) -> Record {
-        let mut read = std::mem::take(&mut self.read);
-        let is_of_files = self.twice.is_none() && self.wanted.image.is_none() && is_of_files(&sample.components);
-        let image = match self.twice.take() {
+        let Read { image: read, mut looked } = std::mem::take(&mut self.read);
+        let twice = self.twice.take();
+        let is_of_files = twice.is_none() && self.wanted.image.is_none() && is_of_files(&sample.components);
+        let image = match twice {
             // Which one is meant, nobody can say.
             Some(extension) => Err(format!("two components {}, at which webdataset fails", shown(&extension))),
             None => image_of(&sample.components, &self.wanted),
         };
-        self.image = read
-            .image
-            .filter(|(offset, _)| image.as_ref().is_ok_and(|image| image.offset == *offset))
-            .map(|(_, bytes)| bytes);
-        let Told { label, component: label_component, member, class, filename } =
-            read.texts.parse(&sample.components, &self.wanted);
-        // For files that are no images, the number of files with a label field decides whether the field is a label.
-        let member = member.filter(|_| !is_of_files).map(|member| format!("{member} in json"));
-        let labels = usize::from(label != Label::Missing);
-        let label = match self.wanted.label_number {
-            Some(number) if number >= 1 && labels == 1 => {
-                Label::Unfit(format!("a single label, there is no label {number}"))
-            }
-            _ => label,
-        };
-        let end = sample.components.last().map_or(sample.offset, |last| last.offset + last.bytes.next_multiple_of(512));
-        let image_offset = image.as_ref().ok().map(|image| image.offset);
-        let label_offset = label_component.map(|component| component.offset);
-        // Without labels it is a component as all others are.
-        let is_label = |component: &Component| label_offset == Some(component.offset) && !self.wanted.no_labels;
-        let others = sample
-            .components
-            .iter()
-            // Beside files it is one of the files, until the labels of all samples decide.
-            .filter(|component| image_offset != Some(component.offset) && (is_of_files || !is_label(component)))
-            .map(|component| {
-                let Component { extension, offset, bytes } = component;
-                let array = read.arrays.remove(offset).filter(|_| !is_label(component));
-                // Beside an image, files of other kinds are bytes without a form.
-                let form = array.or((is_of_files && !is_label(component)).then_some(Form::Bytes));
-                // Of an array, that of its items.
-                let items = form.as_ref().and_then(Form::items_bytes).unwrap_or(*bytes);
-                let offset = Some(offset + (bytes - items));
-                Other { name: text(extension), bytes: *bytes, offset, recipe: 0, form }
-            })
-            .collect();
-        Record {
-            range: sample.offset..end,
-            key: sample.key,
-            key_is_unique: true,
-            filename,
-            class,
-            label_name: label_component.map(|component| text(&component.extension)).or(member).unwrap_or_default(),
-            label,
-            labels,
-            image,
-            is_damaged: false,
-            others,
+        let record = record(sample, &mut looked, image, is_of_files, &self.wanted);
+        let is_it = |offset: u64| record.image.as_ref().is_ok_and(|image| image.offset == offset);
+        self.image = read.filter(|(offset, _)| is_it(*offset)).map(|(_, bytes)| bytes);
+        record
+    }
+}
+
+/// The record of a sample with this image, from the parts of its components that were read; `is_of_files` if its components are files
+/// of any kind but images.
+pub fn record(
+    sample: ForeignSample,
+    looked: &mut Looked,
+    image: Result<Image, String>,
+    is_of_files: bool,
+    wanted: &FieldSelection,
+) -> Record {
+    let Told { label, component: label_component, member, class, filename } =
+        looked.texts.parse(&sample.components, wanted);
+    // For files that are no images, the number of files with a label field decides whether the field is a label.
+    let member = member.filter(|_| !is_of_files).map(|member| format!("{member} in json"));
+    let labels = usize::from(label != Label::Missing);
+    let label = match wanted.label_number {
+        Some(number) if number >= 1 && labels == 1 => {
+            Label::Unfit(format!("a single label, there is no label {number}"))
         }
+        _ => label,
+    };
+    let end = sample.components.last().map_or(sample.offset, |last| last.offset + last.bytes.next_multiple_of(512));
+    let image_offset = image.as_ref().ok().map(|image| image.offset);
+    let label_offset = label_component.map(|component| component.offset);
+    // Without labels it is a component as all others are.
+    let is_label = |component: &Component| label_offset == Some(component.offset) && !wanted.no_labels;
+    let others = sample
+        .components
+        .iter()
+        // Beside files it is one of the files, until the labels of all samples decide.
+        .filter(|component| image_offset != Some(component.offset) && (is_of_files || !is_label(component)))
+        .map(|component| {
+            let Component { extension, offset, bytes } = component;
+            let array = looked.arrays.remove(offset).filter(|_| !is_label(component));
+            // Beside an image, files of other kinds are bytes without a form.
+            let form = array.or((is_of_files && !is_label(component)).then_some(Form::Bytes));
+            // Of an array, that of its items.
+            let items = form.as_ref().and_then(Form::items_bytes).unwrap_or(*bytes);
+            let offset = Some(offset + (bytes - items));
+            Other { name: text(extension), bytes: *bytes, offset, recipe: 0, form }
+        })
+        .collect();
+    Record {
+        range: sample.offset..end,
+        key: sample.key,
+        key_is_unique: true,
+        filename,
+        class,
+        label_name: label_component.map(|component| text(&component.extension)).or(member).unwrap_or_default(),
+        label,
+        labels,
+        image,
+        is_damaged: false,
+        others,
     }
 }
 
@@ -318,6 +337,11 @@ fn is_image(extension: &[u8], wanted: &FieldSelection) -> bool {
 pub fn is_named_image(name: &[u8]) -> bool {
     let last = last_part(name).to_ascii_lowercase();
     IMAGES.iter().any(|image| image.as_bytes() == last)
+}
+
+/// Whether files of this extension are arrays.
+pub fn is_array(extension: &[u8]) -> bool {
+    last_part(extension) == ARRAY
 }
 
 fn last_part(name: &[u8]) -> &[u8] {

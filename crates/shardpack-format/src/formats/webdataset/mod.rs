@@ -36,7 +36,7 @@ mod sidecars;
 pub mod texts;
 mod writer;
 
-pub use foreign::{image_of, is_lost, is_named_image, is_of_files};
+pub use foreign::{Looked, image_of, is_array, is_lost, is_named_image, is_of_files, record};
 
 pub use layout::{BLOCK_BYTES, RECORD_BYTES};
 pub use writer::{WebDataset, append, append_end, meta};
