@@ -3,7 +3,7 @@
 //! Holds at all times: a file of the spool has whole rows and appears under its name when it is complete. Its name has the number of its
 //! first row and of the row after its last one. One process writes a spool.
 //!
-//! A killed process loses the rows in memory. A power failure may also damage the files of the last [`SYNC_AFTER`]: until they are
+//! A killed process loses the rows in memory. A power failure may also damage the files of the last 30 s: until they are
 //! synced, the disk is free for the dataset, and most spools are removed before. A note has the number of rows that are synced. The next
 //! run compares the hashes of all later files, and removes the files from the first damaged one on, so their rows are written again.
 
