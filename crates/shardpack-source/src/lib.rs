@@ -62,6 +62,7 @@ pub mod transformed;
 mod tree;
 mod url;
 mod walk;
+mod yaml;
 
 pub use api::{COMPONENT, Look, ReadError, Refusal, SampleReader, SharedSource, Source, SourceKind, SourceListing};
 pub use dataset_location::DatasetLocation;

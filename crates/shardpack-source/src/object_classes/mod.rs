@@ -3,7 +3,7 @@
 //! Holds at all times: names come from one description, or from several that agree. Names that cannot be read, or that differ, are left out
 //! with a note.
 
-mod yaml;
+mod yolo_names;
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -146,7 +146,7 @@ fn described(files: &[String], read: Read<'_>) -> Result<Result<Vec<String>, Str
 fn names_in(file: &str, bytes: &[u8]) -> Result<Option<Vec<String>>, String> {
     let content = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
     if file != LINES {
-        return yaml::names(content);
+        return yolo_names::names(content);
     }
     let content = content.strip_prefix('\u{feff}').unwrap_or(content).trim_end();
     let names: Vec<String> = content.lines().map(|line| line.trim().to_owned()).collect();
