@@ -82,7 +82,7 @@ fn a_folder_that_holds_something_else_is_refused_and_stays_as_it_was() {
     let other = Bench::with(&["x/1.jpg"]);
     let split = Bench::with(&["train/x/1.jpg", "val/x/2.jpg"]);
     let bench = Bench::with(&["a/1.jpg", "b/2.jpg"]);
-    let rows: [(&str, &dyn Fn(&Path), &str); 5] = [
+    let rows: [(&str, &dyn Fn(&Path), &str); 6] = [
         ("another dataset", &|dst| drop(other.pack_to(dst, &[]).code(0)), "holds another dataset"),
         ("other options", &|dst| drop(bench.pack_to(dst, &["--seed", "1"]).code(0)), "holds another dataset"),
         ("splits", &|dst| drop(split.pack_to(dst, &[]).code(0)), "holds another dataset"),
@@ -92,9 +92,17 @@ fn a_folder_that_holds_something_else_is_refused_and_stays_as_it_was() {
             "thesis.tex",
         ),
         (
-            "a broken manifest",
+            "a manifest of another tool",
             &|dst| fs::create_dir(dst).and_then(|()| fs::write(dst.join("manifest.json"), b"{")).unwrap(),
-            "holds another dataset",
+            "\"manifest.json\", which is no part of a dataset",
+        ),
+        (
+            "a broken manifest",
+            &|dst| {
+                other.pack_to(dst, &[]).code(0);
+                fs::write(dst.join("manifest.json"), b"{").unwrap();
+            },
+            "holds another dataset: its manifest.json is damaged",
         ),
     ];
     for (number, (row, prepare, says)) in rows.into_iter().enumerate() {

@@ -64,7 +64,7 @@ impl Spool {
         let entries = Local::new(folder).list("")?.unwrap_or_default();
         if let Some(old) = entries.iter().find(|entry| rows_of(&entry.name, OLD_NAME).is_some()) {
             let what = format!("has {}, rows of an earlier version of shardpack", old.name);
-            return Err(Error::usage(what).in_file(folder).help("remove the folder, and write all rows again"));
+            return Err(write_again(Error::usage(what).in_file(folder)));
         }
         if let Some(other) = entries.into_iter().find(|entry| !is_own(entry)) {
             let what = format!("has {}, which is no file of rows", text::line(&other.name));
@@ -89,9 +89,7 @@ impl Spool {
             let Some(rows) = rows_of(&entry.name, rows::NAME) else { continue };
             if rows.start != next {
                 let what = format!("rows {next} to {} are missing", rows.start.saturating_sub(1));
-                return Err(Error::data(what)
-                    .in_file(storage.path_of(&entry.name))
-                    .help("remove the folder, and write all rows again"));
+                return Err(write_again(Error::data(what).in_file(storage.path_of(&entry.name))));
             }
             next = rows.end;
             files.push((entry.name, rows));
@@ -329,6 +327,11 @@ fn rows_of(name: &str, extension: &str) -> Option<Range<u64>> {
     let (start, end) = name.strip_prefix("rows-")?.strip_suffix(extension)?.strip_suffix('.')?.split_once('-')?;
     let rows = start.parse().ok()?..end.parse().ok()?;
     (rows.start < rows.end).then_some(rows)
+}
+
+/// `error` of rows that cannot be continued.
+fn write_again(error: Error) -> Error {
+    error.help("remove the folder, and write all rows again")
 }
 
 #[cfg(test)]
