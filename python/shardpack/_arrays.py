@@ -74,8 +74,9 @@ def _as_array(value: Any) -> Array:
         kinds = {type(one) for one in flat}
         if bool in kinds or np.bool_ in kinds:
             raise TypeError("a list of numbers and of True or False")
-        has_whole = any(not issubclass(kind, (float, np.floating)) for kind in kinds)
-        if found.dtype.kind == "f" and has_whole and any(float(one) != one for one in flat if one == one):
+        whole = (one for one in flat if not isinstance(one, (float, np.floating)))
+        # As int: numpy compares its whole numbers as floats, which have lost the difference.
+        if found.dtype.kind == "f" and any(int(float(one)) != int(one) for one in whole):
             raise TypeError("a list with whole numbers that a float cannot hold")
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,33 +42,37 @@ class Cropped:
         scales: npt.NDArray[np.float64] = (self.placed[:, 2:] - self.placed[:, :2]) / sides
         return scales
 
-    def move_points(self, points: Ragged) -> Ragged:
+    def move_points(self, points: Ragged | Sequence[Any]) -> Ragged:
         """Move points from pixels of the images to pixels of the output; those outside stay outside.
 
         Args:
-            points: `[n, 2]` for each sample: x, y.
+            points: `[n, 2]` for each sample: x, y. In a list, `None` is a sample without points.
 
         Returns:
             The points, `float32`.
         """
+        points = _joined(points, (2,))
         rows, of_row = self._rows(points, 2)
         moved = (rows - self.boxes[of_row, :2]) * self.scales[of_row] + self.placed[of_row, :2]
         moved[:, 0] = np.where(self.flips[of_row], self._width - moved[:, 0], moved[:, 0])
         return self._like(points, moved, points.offsets)
 
-    def move_boxes(self, boxes: Ragged, *beside: Ragged, min_size: float = 1.0) -> tuple[Ragged, ...]:
+    def move_boxes(
+        self, boxes: Ragged | Sequence[Any], *beside: Ragged | Sequence[Any], min_size: float = 1.0
+    ) -> tuple[Ragged, ...]:
         """Move boxes into the output, clip them, and drop those that are too small then.
 
         Equal to torchvision's `v2` transforms of `BoundingBoxes`, with `SanitizeBoundingBoxes(min_size)` at the end.
 
         Args:
-            boxes: `[n, 4]` for each sample: left, top, right, bottom.
+            boxes: `[n, 4]` for each sample: left, top, right, bottom. In a list, `None` is a sample without boxes.
             beside: Columns with a row for each box, such as labels, which lose the same rows.
             min_size: Least width and height of a box in pixels of the output.
 
         Returns:
             The boxes, `float32`, and the columns of `beside`.
         """
+        boxes = _joined(boxes, (4,))
         rows, of_row = self._rows(boxes, 4)
         corners = (rows.reshape(-1, 2, 2) - self.boxes[of_row, None, :2]) * self.scales[of_row, None]
         corners += self.placed[of_row, None, :2]
@@ -79,7 +84,7 @@ class Cropped:
         kept = np.bincount(of_row[keeps], minlength=len(boxes))
         offsets = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
         columns = [(boxes, moved[keeps])]
-        for column in beside:
+        for column in map(_joined, beside):
             if not np.array_equal(np.asarray(column.offsets), np.asarray(boxes.offsets)):
                 raise ValueError("a column beside boxes has another number of rows for some sample")
             columns.append((column, np.asarray(column.values)[keeps]))
@@ -106,3 +111,7 @@ class Cropped:
 
     def __repr__(self) -> str:
         return f"Cropped({len(self.flips)} images)"
+
+
+def _joined(column: Ragged | Sequence[Any], row: tuple[int, ...] = ()) -> Ragged:
+    return column if isinstance(column, Ragged) else Ragged.of(column, row)

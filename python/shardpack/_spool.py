@@ -6,6 +6,7 @@ import json
 import operator
 import os
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any
 from . import _columns, _native
 from ._sizes import shown
 from .errors import DataError, Error, UsageError
+from .running import Note
 
 #: Names of the column that is the class, if none is given.
 _LABELS = ("label", "cls")
@@ -310,6 +312,9 @@ class Rows:
         if name in _LABELS and not is_class and column.member == f"{name}.npy":
             # Readers of tar files take such a file for the label.
             column = replace(column, member=f"{name}s.npy")
+        if name in _LABELS and not is_class and name not in self._types.columns and self._types.label is None:
+            what = f"column {name} is {kind}: a component ({column.member}), and no class"
+            warnings.warn(f"{what}; label='' says so, whole numbers and text are classes", Note, stacklevel=4)
         if self.rows and (is_class or column.is_image and (self._image is None or name == "image")):
             raise DataError(f"the first value of a column of type {kind}, and all rows need one", sample=where)
         if any(other.member == column.member for other in self._columns.values()):

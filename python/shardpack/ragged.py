@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,9 @@ class Ragged:
     Attributes:
         values: Rows of all samples, one sample after the other: numpy array or torch tensor `[N, …]`.
         offsets: First row of each sample, and the end of the last: `[B + 1] int64`.
+
+    Raises:
+        ValueError: If `offsets` do not ascend from 0 to the number of rows.
 
     Example:
         import numpy as np
@@ -27,7 +30,29 @@ class Ragged:
     __slots__ = ("offsets", "values")
 
     def __init__(self, values: Any, offsets: Any) -> None:
+        ends = np.asarray(offsets)
+        if ends.ndim != 1 or not len(ends) or ends[0] != 0 or ends[-1] != len(values) or (ends[1:] < ends[:-1]).any():
+            raise ValueError(f"offsets ascend from 0 to the {len(values)} rows of the values")
         self.values, self.offsets = values, offsets
+
+    @classmethod
+    def of(cls, parts: Sequence[Any], row: tuple[int, ...] = ()) -> Ragged:
+        """Join the arrays or tensors of a list, such as a column that some samples lack.
+
+        Args:
+            parts: For each sample an array `[n, …]`, or `None` for one without rows.
+            row: Shape of a row, if all parts are `None`.
+
+        Returns:
+            A copy of all rows.
+        """
+        found = [part for part in parts if part is not None]
+        offsets = np.cumsum([0, *(0 if part is None else len(part) for part in parts)], dtype=np.int64)
+        if not found or isinstance(found[0], np.ndarray):
+            return cls(np.concatenate(found) if found else np.zeros((0, *row), np.float32), offsets)
+        import torch
+
+        return cls(torch.cat(found), torch.from_numpy(offsets))
 
     def __len__(self) -> int:
         """Number of samples."""

@@ -51,6 +51,16 @@ def test_boxes_and_points_move_as_their_pixels(packed: Path, name: str, layout: 
             np.testing.assert_allclose(moved[at], np.array([box for _, box in expected]).reshape(-1, 4), atol=1e-3)
 
 
+def test_samples_without_boxes_are_none_in_a_list(packed: Path) -> None:
+    batch = next(iter(shardpack.Loader(packed, 3, transform="eval", output="numpy")))
+    box = np.array([[0, 0, 400, 400]], np.float32)
+    moved, labels = batch.boxes_cropped.move_boxes([box, None, box], [np.array([7]), None, np.array([9])])
+    assert moved.lengths.tolist() == [1, 0, 1] and labels.values.tolist() == [7, 9]
+    (none,) = batch.boxes_cropped.move_boxes([None] * 3)
+    assert none.values.shape == (0, 4) and none.lengths.tolist() == [0, 0, 0]
+    assert batch.boxes_cropped.move_points([None, None, box[:, :2]]).lengths.tolist() == [0, 0, 1]
+
+
 def test_what_does_not_fit_is_refused(packed: Path) -> None:
     batch = next(iter(shardpack.Loader(packed, 4, transform="eval", output="numpy")))
     boxes = shardpack.Ragged(np.zeros((4, 4), np.float32), np.arange(5))

@@ -59,6 +59,11 @@ def test_rows_are_indexed_sliced_and_pickled() -> None:
     again = pickle.loads(pickle.dumps(ragged))
     assert np.array_equal(again.values, ragged.values) and np.array_equal(again.offsets, ragged.offsets)
     assert repr(ragged) == "Ragged(3 × int64[n, 2], 3 rows)"
+    joined = shardpack.Ragged.of([np.array([1, 2]), None, np.array([3])])
+    assert joined.values.tolist() == [1, 2, 3] and joined.offsets.tolist() == [0, 2, 2, 3]
+    for offsets in ([0, 2, 9], [0, 3, 2, 5], [1, 3, 5], [0, 4], [], [[0, 5]]):
+        with pytest.raises(ValueError, match="ascend from 0 to the 5 rows"):
+            shardpack.Ragged(np.arange(5), np.array(offsets, np.int64))
     for number in (3, -4):
         with pytest.raises(IndexError):
             ragged[number]
