@@ -96,6 +96,7 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
     let mut found = found?;
     if !matches!(options.splits, Splits::Compared(_)) {
         refuse_images_outside(tree, &found, options)?;
+        layout::refuse_empty_splits(tree.root, &found)?;
     }
     if options.guess && !options.groups && !options.has_files() && options.files.is_empty() {
         let note = layout::known::note_texts(tree, &found);
@@ -184,6 +185,11 @@ fn refuse_what_are_no_classes(tree: Tree<'_>, found: &[SourceListing], options: 
     let (root, are_splits) = (tree.root, found.iter().any(|one| one.split.is_some()));
     if are_splits && !matches!(options.splits, Splits::Compared(_)) {
         layout::refuse_strange_splits(root, found, options.splits != Splits::Auto)?;
+    }
+    // Options that choose files are an answer to this question; masks that `--with` packs are not listed.
+    let is_open = options.guess && options.include.is_empty() && options.files.is_empty();
+    if is_open && matches!(options.splits, Splits::Auto | Splits::Names(_)) {
+        layout::known::refuse_masks(tree, found)?;
     }
     if options.splits == Splits::Auto {
         if !are_splits {

@@ -4,7 +4,7 @@
 use super::{Files, Found, Look, on_missing, stem};
 
 /// Ends of the names of masks, and of the names of images that have a mask; images without such an end.
-const ENDS: [(&str, &[&str]); 6] = [
+pub(super) const ENDS: [(&str, &[&str]); 6] = [
     ("_mask", &["_sat", "_image", "_img", "_photo"]),
     ("-mask", &["-image"]),
     ("_seg", &["_image", "_img"]),
@@ -13,7 +13,7 @@ const ENDS: [(&str, &[&str]); 6] = [
     ("_label", &["_image", "_img"]),
 ];
 /// Extensions of masks.
-const EXTENSIONS: [&str; 5] = ["png", "gif", "jpg", "tif", "bmp"];
+pub(super) const EXTENSIONS: [&str; 5] = ["png", "gif", "jpg", "tif", "bmp"];
 
 /// Most masks of an image.
 const MAX_MASKS: usize = 16;
@@ -21,10 +21,10 @@ const MAX_MASKS: usize = 16;
 /// How masks are called.
 pub(super) struct Masks {
     /// The end of the name of an image; empty if masks have a longer name.
-    of_images: &'static str,
+    pub of_images: &'static str,
     /// The end of the name of a mask.
-    end: &'static str,
-    extension: &'static str,
+    pub end: &'static str,
+    pub extension: &'static str,
 }
 
 impl Masks {
@@ -47,6 +47,11 @@ impl Masks {
     /// A name of a mask, for messages.
     pub fn example(&self) -> String {
         format!("1{}.{} for 1{}", self.end, self.extension, self.of_images)
+    }
+
+    /// The paths of the masks, and of further masks, as a pattern.
+    pub fn glob(&self) -> String {
+        format!("**/*{}*.{}", self.end, self.extension)
     }
 
     /// Whether the value of `--with` is a path, which is no error if it is missing only with an option.
