@@ -387,6 +387,19 @@ fn masks_beside_images_of_classes_are_no_images_of_the_classes() {
 }
 
 #[test]
+fn images_in_no_split_do_not_count_as_images_without_a_file() {
+    let bench = Bench::new();
+    let images = ["train/1.jpg", "train/2.jpg", "train_hq/1.jpg", "train_hq/2.jpg", "test/3.jpg", "test_hq/3.jpg"];
+    for (number, name) in images.iter().chain(&["train_masks/1_mask.png", "train_masks/2_mask.png"]).enumerate() {
+        bench.file(name, &jpeg(number as u64, 5000));
+    }
+    let printed = words(&help(bench.pack(&[])));
+    let options: Vec<&str> = printed.iter().map(String::as_str).collect();
+    assert_eq!(options[..3], ["--no-labels", "--splits", "{split}_hq"]);
+    bench.pack(&options).code(0).says("1 of 3 images without mask.png");
+}
+
+#[test]
 fn ends_of_names_that_are_no_masks_are_no_question() {
     let bench = Bench::new();
     for (number, name) in

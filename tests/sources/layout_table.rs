@@ -14,7 +14,7 @@ pub const OBJECT: &str = "<?xml version=\"1.0\"?>\n<annotation><object><name>cat
 const COCO: &str = r#"{"images": [{"id": 1, "file_name": "1.jpg"}, {"id": 2, "file_name": "2.jpg"}], "categories": [{"id": 0, "name": "cat"}], "annotations": [{"image_id": 1, "category_id": 0, "bbox": [1, 1, 5, 5]}]}"#;
 const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-pub const LAYOUTS: [Layout; 39] = [
+pub const LAYOUTS: [Layout; 40] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -198,6 +198,16 @@ pub const LAYOUTS: [Layout; 39] = [
         name: "Carvana",
         images: &["train/a1_01.jpg", "train/a2_01.jpg", "test/b1_01.jpg"],
         others: &[("train_masks/a1_01_mask.gif", "mask"), ("train_masks/a2_01_mask.gif", "mask")],
+        components: &["mask.gif"],
+        splits: &[("train", 2), ("test", 1)],
+    },
+    Layout {
+        name: "Carvana, as Kaggle unpacks it",
+        images: &["train/train/a1_01.jpg", "train/train/a2_01.jpg", "test/test/b1_01.jpg"],
+        others: &[
+            ("train_masks/train_masks/a1_01_mask.gif", "mask"),
+            ("train_masks/train_masks/a2_01_mask.gif", "mask"),
+        ],
         components: &["mask.gif"],
         splits: &[("train", 2), ("test", 1)],
     },
