@@ -14,7 +14,7 @@ pub const OBJECT: &str = "<?xml version=\"1.0\"?>\n<annotation><object><name>cat
 const COCO: &str = r#"{"images": [{"id": 1, "file_name": "1.jpg"}, {"id": 2, "file_name": "2.jpg"}], "categories": [{"id": 0, "name": "cat"}], "annotations": [{"image_id": 1, "category_id": 0, "bbox": [1, 1, 5, 5]}]}"#;
 const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-pub const LAYOUTS: [Layout; 40] = [
+pub const LAYOUTS: [Layout; 42] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -312,6 +312,27 @@ pub const LAYOUTS: [Layout; 40] = [
         images: &["1.jpg", "2.jpg"],
         others: &[("1_mask.png", "mask"), ("2_mask.png", "mask")],
         components: &["mask.png"],
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "images and masks in one folder, of two kinds",
+        images: &["1.jpg", "2.jpg"],
+        others: &[("1_mask.png", "mask"), ("2_mask.png", "mask"), ("1_seg.png", "seg"), ("2_seg.png", "seg")],
+        components: &["mask.png", "seg.png"],
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "BUSI, of three kinds",
+        images: &["a/1.jpg", "b/2.jpg"],
+        others: &[
+            ("a/1_mask.png", "mask"),
+            ("a/1_seg.png", "seg"),
+            ("a/1_gt.png", "gt"),
+            ("b/2_mask.png", "mask"),
+            ("b/2_seg.png", "seg"),
+            ("b/2_gt.png", "gt"),
+        ],
+        components: &["mask.png", "seg.png", "gt.png"],
         splits: &[("", 2)],
     },
     Layout {

@@ -186,11 +186,6 @@ fn refuse_what_are_no_classes(tree: Tree<'_>, found: &[SourceListing], options: 
     if are_splits && !matches!(options.splits, Splits::Compared(_)) {
         layout::refuse_strange_splits(root, found, options.splits != Splits::Auto)?;
     }
-    // Options that choose files are an answer to this question; masks that `--with` packs are not listed.
-    let is_open = options.guess && options.include.is_empty() && options.files.is_empty();
-    if is_open && matches!(options.splits, Splits::Auto | Splits::Names(_)) {
-        layout::known::refuse_masks(tree, found)?;
-    }
     if options.splits == Splits::Auto {
         if !are_splits {
             layout::refuse_one_deep_class(root, found)?;
@@ -201,6 +196,11 @@ fn refuse_what_are_no_classes(tree: Tree<'_>, found: &[SourceListing], options: 
         layout::refuse_copies(root, found)?;
         layout::containers::refuse(root, found)?;
         layout::refuse_letters(root, found)?;
+    }
+    // Options that choose files are an answer to this question; masks that `--with` packs are not listed.
+    let is_open = options.guess && options.include.is_empty() && options.files.is_empty();
+    if is_open && matches!(options.splits, Splits::Auto | Splits::Names(_)) {
+        layout::known::refuse_masks(tree, found)?;
     }
     Ok(())
 }

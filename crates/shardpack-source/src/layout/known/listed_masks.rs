@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, ops::Range};
 use shardpack_format::{Error, shell};
 
 use super::{
-    Files, on_missing,
+    Files,
     split_masks::{ENDS, EXTENSIONS, Masks},
 };
 use crate::{Result, api::SourceListing, layout::pairs, listing::Listing, tree::Tree};
@@ -84,24 +84,15 @@ pub(crate) fn refuse(tree: Tree<'_>, found: &[SourceListing]) -> Result<()> {
         .iter()
         .flat_map(|one| one.listing.samples_by_folder().into_iter().map(|samples| of_folder(one, samples)))
         .collect();
-    let (mut with, mut lacking) = (Vec::new(), 0);
-    for masks in &all {
-        with.extend(masks.with(&folders).unwrap_or_default());
-        lacking += folders.iter().map(|files| masks.count(files).1).sum::<u64>();
-    }
-    let options: Vec<String> = with
-        .into_iter()
-        .map(|value| ("--with", value))
-        .chain(on_missing(lacking))
-        .map(|(name, value)| format!("{name} {}", shell::word(value)))
-        .collect();
+    // There are none for very many masks of an image.
+    let options = Masks::options(&all, &folders).unwrap_or_default();
+    let options: Vec<String> = options.iter().map(|(name, value)| format!("{name} {}", shell::word(value))).collect();
     let packs = match options.is_empty() {
         true => String::new(),
         false => format!("{} packs each image with its class and masks; ", options.join(" ")),
     };
-    let names: Vec<String> = all.iter().map(Masks::example).collect();
     let excluded: Vec<String> = all.iter().map(|masks| format!("--exclude {}", shell::word(masks.glob()))).collect();
-    Err(Error::usage(format!("classes of images with masks beside them, {}", names.join(", ")))
+    Err(Error::usage(format!("classes of images with masks beside them, {}", Masks::examples(&all)))
         .in_file(tree.root)
         .help(format!("{packs}{} leaves the masks out; --include '**' packs them as images", excluded.join(" "))))
 }
