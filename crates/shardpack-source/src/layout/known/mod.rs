@@ -289,7 +289,7 @@ impl Look<'_> {
     /// The first `most` bytes of a file of this machine; empty if it cannot be read.
     fn read(&self, path: &str, most: u64) -> Vec<u8> {
         let mut start = Vec::new();
-        let read = regular::open(&self.path(path)).and_then(|file| file.take(most).read_to_end(&mut start));
+        let read = regular::open(self.path(path)).and_then(|file| file.take(most).read_to_end(&mut start));
         if read.is_ok() { start } else { Vec::new() }
     }
 }
