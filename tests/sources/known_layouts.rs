@@ -237,7 +237,10 @@ fn lists_of_voc_that_are_empty_or_name_no_images_are_named() {
     let text = bench.pack(&[]).code(2).stderr.clone();
     let (_, command) = text.split_once("these files; shardpack ").unwrap();
     let (command, notes) = command.split_once(" packs the splits of ImageSets/Main").unwrap();
-    assert!(notes.starts_with(", without val.txt, which is empty, without 1 id that has no image;"), "{notes}");
+    assert!(
+        notes.starts_with(", without val.txt, which names no image of JPEGImages, without 1 id that has no image;"),
+        "{notes}"
+    );
     let (dst, command) = (bench.dst(), words(command));
     let command: Vec<&str> = command.iter().map(|word| if word == "DST" { path(&dst) } else { word }).collect();
     run(&command).code(0).says_not("difficult");

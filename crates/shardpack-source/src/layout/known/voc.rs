@@ -66,11 +66,8 @@ fn splits(look: &Look<'_>, options: &[(&'static str, String)]) -> Option<String>
     }
     let mut notes = Vec::new();
     if !lists.empty.is_empty() {
-        notes.push(format!(
-            "without {}, which {} empty",
-            lists.empty.join(", "),
-            if lists.empty.len() == 1 { "is" } else { "are" }
-        ));
+        let name = if lists.empty.len() == 1 { "names" } else { "name" };
+        notes.push(format!("without {}, which {name} no image of JPEGImages", lists.empty.join(", ")));
     }
     if lists.without_image > 0 {
         notes.push(format!(
@@ -88,7 +85,7 @@ fn splits(look: &Look<'_>, options: &[(&'static str, String)]) -> Option<String>
 struct Lists {
     /// Names of the splits whose lists have ids.
     used: Vec<&'static str>,
-    /// Names of the files without ids.
+    /// Names of the files without the id of an image.
     empty: Vec<String>,
     /// An id that a list without columns and extensions cannot have.
     unreadable: Option<String>,
