@@ -87,7 +87,7 @@ fn layouts_in_archives_and_in_the_only_folder_are_packed_as_layouts_in_folders()
         for (at, source) in [archive, folder].into_iter().enumerate() {
             let dst = wrapped.at(&format!("wrapped{at}"));
             let help = help(pack(&source, &dst, &[]));
-            let (give, own) = help.strip_prefix("give ").and_then(|help| help.split_once(": ")).unwrap();
+            let (give, own) = help.strip_prefix("shardpack pack ").and_then(|help| help.split_once(" DST ")).unwrap();
             assert_eq!(words(own), printed, "{}", layout.name);
             pack(Path::new(give), &dst, &options).code(0);
             assert!(contents(&dst) == contents(&bench.dst()), "{}: {give}", layout.name);
@@ -224,6 +224,51 @@ fn the_splits_of_voc_are_lists_in_a_printed_command() {
 }
 
 #[test]
+fn lists_of_voc_that_are_empty_or_name_no_images_are_named() {
+    let bench = Bench::new();
+    let object = OBJECT.replace("<name>", "<difficult>False</difficult><name>");
+    for number in 1..=3 {
+        bench.file(format!("JPEGImages/{number}.jpg"), &jpeg(number, 5000));
+        bench.file(format!("Annotations/{number}.xml"), object.as_bytes());
+    }
+    bench.file("ImageSets/Main/train.txt", b"1\n9\n2\n");
+    bench.file("ImageSets/Main/val.txt", b"");
+    bench.file("ImageSets/Main/test.txt", b"3\n");
+    let text = bench.pack(&[]).code(2).stderr.clone();
+    let (_, command) = text.split_once("these files; shardpack ").unwrap();
+    let (command, notes) = command.split_once(" packs the splits of ImageSets/Main").unwrap();
+    assert!(
+        notes.starts_with(", without val.txt, which names no image of JPEGImages, without 1 id that has no image;"),
+        "{notes}"
+    );
+    let (dst, command) = (bench.dst(), words(command));
+    let command: Vec<&str> = command.iter().map(|word| if word == "DST" { path(&dst) } else { word }).collect();
+    run(&command).code(0).says_not("difficult");
+    let of = |split: &str| Dataset::open(dst.join(split)).unwrap().len();
+    assert_eq!((of("train"), of("test")), (2, 1));
+    for id in ["a b", "a.1", "a,1"] {
+        bench.file(format!("JPEGImages/{id}.jpg"), &jpeg(8, 5000));
+        bench.file("ImageSets/Main/val.txt", id.as_bytes());
+        bench.pack(&[]).code(2).says(&format!("ImageSets/Main has the id {id}: ")).says_not("--split ");
+    }
+}
+
+#[test]
+fn splits_without_files_are_left_out_by_the_printed_option() {
+    let bench = Bench::new();
+    for (number, name) in ["train/x/1.jpg", "train/y/2.jpg", "valid/x/3.jpg", "valid/y/4.jpg"].iter().enumerate() {
+        bench.file(name, &jpeg(number as u64, 5000));
+    }
+    for class in ["x", "y"] {
+        fs::create_dir_all(bench.src().join("test").join(class)).unwrap();
+    }
+    let ran = bench.pack(&[]).code(2).says("no images in split test").says("--splits train,valid packs the others");
+    assert!(ran.stderr.lines().count() == 2, "{}", ran.stderr);
+    bench.pack(&["--splits", "train,valid"]).code(0);
+    assert_eq!(Dataset::open(bench.dst().join("valid")).unwrap().len(), 2);
+}
+
+#[test]
 fn texts_beside_images_of_classes_are_noted_with_the_option_that_packs_them() {
     let bench = Bench::new();
     for (number, name) in ["cat/1", "cat/2", "dog/3"].into_iter().enumerate() {
@@ -287,4 +332,86 @@ fn names_of_persons_below_splits_are_labels_by_the_printed_options() {
     bench.pack(&options.iter().map(String::as_str).collect::<Vec<_>>()).code(0);
     let dataset = Dataset::open(bench.dst().join("bounding_box_train")).unwrap();
     assert_eq!((dataset.len(), dataset.manifest().classes.len()), (4, 2));
+}
+
+#[test]
+fn masks_beside_images_of_classes_are_no_images_of_the_classes() {
+    let normal = ["normal/1.jpg", "normal/2.jpg", "normal/3.jpg", "normal/4.jpg", "normal/5.jpg"];
+    for (images, masks, splits, options) in [
+        // Below splits.
+        (
+            &["train/benign/1.jpg", "train/cancer/2.jpg", "val/benign/3.jpg", "val/cancer/4.jpg"][..],
+            &["train/benign/1_mask.png", "train/cancer/2_mask.png", "val/benign/3_mask.png", "val/cancer/4_mask.png"][..],
+            &[("train", 2), ("val", 2)][..],
+            "--with 'mask=*_mask.png'",
+        ),
+        // A split without masks, in folders of classes, and a mask without its image.
+        (
+            &["train/benign/a/1.jpg", "train/benign/a/2.jpg", "train/cancer/3.jpg", "val/benign/4.jpg"],
+            &["train/benign/a/1_mask.png", "train/benign/a/2_mask.png", "train/cancer/9_mask.png"],
+            &[("train", 3), ("val", 1)],
+            "--with 'mask=*_mask.png' --on-missing empty",
+        ),
+        // A class without masks, and few masks.
+        (
+            &[&["benign/1.jpg", "benign/2.jpg", "benign/3.jpg"][..], &normal].concat(),
+            &["benign/1_mask.png", "benign/2_mask.png"],
+            &[("", 8)],
+            "--with 'mask=*_mask.png' --on-missing empty",
+        ),
+        // Two kinds of masks, and an end of the names of images.
+        (
+            &["train/a/1_img.jpg", "val/a/2_img.jpg"],
+            &["train/a/1_mask.png", "train/a/1_seg.png", "val/a/2_mask.png", "val/a/2_seg.png"],
+            &[("train", 1), ("val", 1)],
+            "--with 'mask={stem-_img}_mask.png' --with 'seg={stem-_img}_seg.png'",
+        ),
+    ] {
+        let bench = Bench::new();
+        for (number, name) in images.iter().chain(masks).enumerate() {
+            bench.file(name, &jpeg(number as u64, 5000));
+        }
+        let printed = help(bench.pack(&[]));
+        assert_eq!(printed, options, "{images:?}");
+        let count = |options: &[&str], dst: &str| -> Vec<(u64, usize)> {
+            let dst = bench.at(dst);
+            bench.pack_to(&dst, options).code(0);
+            let of = |(split, _): &(&str, u64)| Dataset::open(dst.join(split)).unwrap();
+            splits.iter().map(of).map(|one| (one.len(), one.manifest().classes.len())).collect()
+        };
+        let words = words(&printed);
+        let packed = count(&words.iter().map(String::as_str).collect::<Vec<_>>(), "packed");
+        let expected: Vec<u64> = splits.iter().map(|(_, samples)| *samples).collect();
+        assert_eq!(packed.iter().map(|(samples, _)| *samples).collect::<Vec<_>>(), expected, "{images:?}");
+        assert!(packed.iter().all(|(_, classes)| *classes == 2 || !images[0].contains("benign")), "{packed:?}");
+        let all = count(&["--include", "**"], "all").iter().map(|(samples, _)| *samples).sum::<u64>();
+        assert_eq!(all, (images.len() + masks.len()) as u64, "{images:?}");
+    }
+}
+
+#[test]
+fn images_in_no_split_do_not_count_as_images_without_a_file() {
+    let bench = Bench::new();
+    let images = ["train/1.jpg", "train/2.jpg", "train_hq/1.jpg", "train_hq/2.jpg", "test/3.jpg", "test_hq/3.jpg"];
+    for (number, name) in images.iter().chain(&["train_masks/1_mask.png", "train_masks/2_mask.png"]).enumerate() {
+        bench.file(name, &jpeg(number as u64, 5000));
+    }
+    let printed = words(&help(bench.pack(&[])));
+    let options: Vec<&str> = printed.iter().map(String::as_str).collect();
+    assert_eq!(options[..3], ["--no-labels", "--splits", "{split}_hq"]);
+    bench.pack(&options).code(0).says("1 of 3 images without mask.png");
+}
+
+#[test]
+fn ends_of_names_that_are_no_masks_are_no_question() {
+    let bench = Bench::new();
+    for (number, name) in
+        ["cat/1.jpg", "cat/1_1.jpg", "cat/2.jpg", "cat/2_copy.jpg", "cat/9_mask.png", "dog/1.jpg", "dog/3_label.jpg"]
+            .iter()
+            .enumerate()
+    {
+        bench.file(name, &jpeg(number as u64, 5000));
+    }
+    bench.pack(&[]).code(0);
+    assert_eq!(Dataset::open(bench.dst()).unwrap().len(), 7);
 }

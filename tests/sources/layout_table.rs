@@ -14,7 +14,7 @@ pub const OBJECT: &str = "<?xml version=\"1.0\"?>\n<annotation><object><name>cat
 const COCO: &str = r#"{"images": [{"id": 1, "file_name": "1.jpg"}, {"id": 2, "file_name": "2.jpg"}], "categories": [{"id": 0, "name": "cat"}], "annotations": [{"image_id": 1, "category_id": 0, "bbox": [1, 1, 5, 5]}]}"#;
 const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-pub const LAYOUTS: [Layout; 39] = [
+pub const LAYOUTS: [Layout; 42] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -202,6 +202,16 @@ pub const LAYOUTS: [Layout; 39] = [
         splits: &[("train", 2), ("test", 1)],
     },
     Layout {
+        name: "Carvana, as Kaggle unpacks it",
+        images: &["train/train/a1_01.jpg", "train/train/a2_01.jpg", "test/test/b1_01.jpg"],
+        others: &[
+            ("train_masks/train_masks/a1_01_mask.gif", "mask"),
+            ("train_masks/train_masks/a2_01_mask.gif", "mask"),
+        ],
+        components: &["mask.gif"],
+        splits: &[("train", 2), ("test", 1)],
+    },
+    Layout {
         name: "paired trees, as pix2pix has them",
         images: &["trainA/1.jpg", "trainA/2.jpg", "testA/3.jpg"],
         others: &[("trainB/1.jpg", "b"), ("trainB/2.jpg", "b"), ("testB/3.jpg", "b")],
@@ -302,6 +312,27 @@ pub const LAYOUTS: [Layout; 39] = [
         images: &["1.jpg", "2.jpg"],
         others: &[("1_mask.png", "mask"), ("2_mask.png", "mask")],
         components: &["mask.png"],
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "images and masks in one folder, of two kinds",
+        images: &["1.jpg", "2.jpg"],
+        others: &[("1_mask.png", "mask"), ("2_mask.png", "mask"), ("1_seg.png", "seg"), ("2_seg.png", "seg")],
+        components: &["mask.png", "seg.png"],
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "BUSI, of three kinds",
+        images: &["a/1.jpg", "b/2.jpg"],
+        others: &[
+            ("a/1_mask.png", "mask"),
+            ("a/1_seg.png", "seg"),
+            ("a/1_gt.png", "gt"),
+            ("b/2_mask.png", "mask"),
+            ("b/2_seg.png", "seg"),
+            ("b/2_gt.png", "gt"),
+        ],
+        components: &["mask.png", "seg.png", "gt.png"],
         splits: &[("", 2)],
     },
     Layout {

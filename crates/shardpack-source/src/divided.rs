@@ -10,6 +10,7 @@ use shardpack_storage::{Access, Transfers};
 use super::{
     api::{SampleReader, SharedSource, SomeSamples, Source, SourceKind, SourceListing},
     folder_splits::FolderSplits,
+    missing_components::lacking,
     names,
     options::{Options, Splits, by_usual_order},
     random_split::Fractions,
@@ -203,7 +204,7 @@ impl Divided {
             // Counts for the whole source are reported once.
             found.ignored.clone_from(&one.ignored);
             found.carried.clone_from(&one.carried);
-            found.notes.clone_from(&one.notes);
+            found.notes = notes(one, numbers);
             let mut path = Vec::new();
             for number in (0..one.listing.len()).filter(|number| numbers[*number as usize].is_none()) {
                 one.listing.path(number, &mut path);
@@ -215,6 +216,19 @@ impl Divided {
         found.unpacked = unpacked;
         found
     }
+}
+
+/// The notes of a source whose samples have these splits: samples in no split do not count.
+fn notes(one: &SourceListing, numbers: &[Option<usize>]) -> Vec<String> {
+    let noun = if one.payload.is_none() { "image" } else { "sample" };
+    let of_all = if numbers.contains(&None) { lacking(&one.listing, noun) } else { Vec::new() };
+    let (counts, mut notes): (Vec<String>, Vec<String>) =
+        one.notes.iter().cloned().partition(|note| of_all.contains(note));
+    if !counts.is_empty() {
+        let is_used = |number: u64| numbers[number as usize].is_some();
+        notes.extend(lacking(&one.listing.chosen(&one.listing.classes, Some, is_used), noun));
+    }
+    notes
 }
 
 impl Source for Divided {

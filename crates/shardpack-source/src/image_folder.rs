@@ -96,6 +96,7 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
     let mut found = found?;
     if !matches!(options.splits, Splits::Compared(_)) {
         refuse_images_outside(tree, &found, options)?;
+        layout::refuse_empty_splits(tree.root, &found)?;
     }
     if options.guess && !options.groups && !options.has_files() && options.files.is_empty() {
         let note = layout::known::note_texts(tree, &found);
@@ -195,6 +196,11 @@ fn refuse_what_are_no_classes(tree: Tree<'_>, found: &[SourceListing], options: 
         layout::refuse_copies(root, found)?;
         layout::containers::refuse(root, found)?;
         layout::refuse_letters(root, found)?;
+    }
+    // Options that choose files are an answer to this question; masks that `--with` packs are not listed.
+    let is_open = options.guess && options.include.is_empty() && options.files.is_empty();
+    if is_open && matches!(options.splits, Splits::Auto | Splits::Names(_)) {
+        layout::known::refuse_masks(tree, found)?;
     }
     Ok(())
 }

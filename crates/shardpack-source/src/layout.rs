@@ -162,6 +162,23 @@ pub(super) fn no_classes(root: &Path, split: &str, path: &Path, images: u64) -> 
         ))
 }
 
+/// Fails if some splits have no images at all, and others have.
+///
+/// # Errors
+/// The error names the splits, and the option that packs the others.
+pub(super) fn refuse_empty_splits(root: &Path, found: &[SourceListing]) -> Result<()> {
+    // The plan has the reasons for files that were left out.
+    let is_empty = |one: &&SourceListing| one.listing.is_empty() && one.unpacked.is_empty();
+    let (empty, others): (Vec<&SourceListing>, Vec<&SourceListing>) = found.iter().partition(is_empty);
+    let names = |of: &[&SourceListing]| of.iter().filter_map(|one| one.split.as_deref()).collect::<Vec<_>>().join(",");
+    let (empty, others) = (names(&empty), names(&others));
+    if empty.is_empty() || others.is_empty() {
+        return Ok(());
+    }
+    let what = format!("no images in {} {}", if empty.contains(',') { "splits" } else { "split" }, empty);
+    Err(Error::usage(what).in_file(root).help(format!("--splits {} packs the others", shell::word(others))))
+}
+
 /// Fails if all images have one class and all are in subfolders of the class folder. This happens if the source path is
 /// one folder too high.
 ///

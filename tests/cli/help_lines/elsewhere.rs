@@ -3,6 +3,18 @@
 /// Each row: the help line, a text of the test, and the file and name of the test.
 pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
     (
+        "--splits train,valid packs the others",
+        "packs the others",
+        "tests/sources/known_layouts.rs",
+        "splits_without_files_are_left_out_by_the_printed_option",
+    ),
+    (
+        "--exclude '**/*_mask*.png' leaves the masks out; --include '**' packs them as images",
+        "--include",
+        "tests/sources/known_layouts.rs",
+        "masks_beside_images_of_classes_are_no_images_of_the_classes",
+    ),
+    (
         "choose another folder for the rows with spool",
         "choose another folder for the rows",
         "crates/shardpack-source/src/rows.rs",

@@ -130,7 +130,7 @@ impl File {
             }
             (["annotation", "object", "name"], Some(_)) => return Err(format!("object {number}: two names")),
             (["annotation", "object", "difficult"], Some(object)) => {
-                object.is_difficult = !matches!(text, "" | "0" | "false" | "Unspecified");
+                object.is_difficult = text == "1" || text.eq_ignore_ascii_case("true");
             }
             (["annotation", "object", "bndbox"], Some(object)) => {
                 if object.has_box {

@@ -172,7 +172,7 @@ fn stem(name: &[u8]) -> &[u8] {
 }
 
 /// Whether one of the samples `numbers`, sorted by name, has this stem.
-fn has_stem(listing: &Listing, numbers: Range<u64>, wanted: &[u8]) -> bool {
+pub(super) fn has_stem(listing: &Listing, numbers: Range<u64>, wanted: &[u8]) -> bool {
     let start = [wanted, b"."].concat();
     let (mut low, mut high) = (numbers.start, numbers.end);
     while low < high {

@@ -10,6 +10,7 @@ mod cityscapes;
 mod class_masks;
 mod coco;
 mod counterparts;
+mod listed_masks;
 mod one_coco;
 mod relation;
 mod rows;
@@ -32,6 +33,8 @@ use super::{
     Likeness,
 };
 use crate::{Result, api::SourceListing, names::Name};
+
+pub(crate) use listed_masks::refuse as refuse_masks;
 
 /// Layouts in the order in which they are tried.
 const LAYOUTS: [Find; 16] = [
@@ -196,7 +199,7 @@ impl Look<'_> {
             (Some(_), _) if self.tree.listed.is_some() => {
                 "lists are read from a folder of this machine: copy or unpack it there; then ".to_owned()
             }
-            (None, false) => format!("give {}: ", shell::path(self.path(""))),
+            (None, false) => format!("shardpack pack {} DST ", shell::path(self.path(""))),
             _ => String::new(),
         };
         let other = found.other.as_ref().map_or_else(String::new, |other| format!("{other}; "));
@@ -277,12 +280,16 @@ impl Look<'_> {
 
     /// The start of a file; empty if it cannot be read.
     fn start(&self, path: &str) -> Vec<u8> {
-        let path = self.path(path);
-        if let Some((_, first_bytes)) = self.tree.listed {
-            return first_bytes(&path);
+        match self.tree.listed {
+            Some((_, first_bytes)) => first_bytes(&self.path(path)),
+            None => self.read(path, READ_BYTES),
         }
+    }
+
+    /// The first `most` bytes of a file of this machine; empty if it cannot be read.
+    fn read(&self, path: &str, most: u64) -> Vec<u8> {
         let mut start = Vec::new();
-        let read = regular::open(&path).and_then(|file| file.take(READ_BYTES).read_to_end(&mut start));
+        let read = regular::open(self.path(path)).and_then(|file| file.take(most).read_to_end(&mut start));
         if read.is_ok() { start } else { Vec::new() }
     }
 }
@@ -364,8 +371,9 @@ mod tests {
             match (&found, give) {
                 (None, None) => {}
                 (Some(found), Some((folder, options))) => {
-                    let (before, after) = found.split_once(": ").unwrap();
-                    assert!(before.ends_with(&format!("/{folder}")) && after.contains(options), "{files:?}: {found}");
+                    let (before, after) = found.split_once(" DST ").unwrap();
+                    let is_given = before.starts_with("shardpack pack /") && before.ends_with(&format!("/{folder}"));
+                    assert!(is_given && after.contains(options), "{files:?}: {found}");
                 }
                 _ => panic!("{files:?}: {found:?}"),
             }

@@ -73,21 +73,34 @@ fn beside_in_pattern(images: &Form, beside: &Form) -> Option<String> {
     }
 }
 
+/// Whether the folders of these names hold only a folder of their own name, as archives that are unpacked into a folder do; `None` if some do.
+fn are_doubled(look: &Look<'_>, names: &[String]) -> Option<bool> {
+    let is_doubled = |name: &String| look.folders(name) == [name.as_str()] && look.files(name).images().is_empty();
+    let doubled = names.iter().filter(|name| is_doubled(name)).count();
+    (doubled == 0 || doubled == names.len()).then_some(doubled > 0)
+}
+
 fn pair_of(look: &Look<'_>, top: &[String], images: &Form, of_images: &[String], beside: &Form) -> Option<Found> {
     let name = |(before, after): &Form, split: &str| format!("{before}{split}{after}");
-    let path = beside_in_pattern(images, beside)?;
-    let places = of_images.iter().map(|split| (name(images, split), String::new())).collect();
+    let names = |form: &Form| of_images.iter().map(|split| name(form, split)).collect::<Vec<_>>();
+    let existing: Vec<String> = names(beside).into_iter().filter(|name| top.contains(name)).collect();
+    let (is_image_inner, is_other_inner) = (are_doubled(look, &names(images))?, are_doubled(look, &existing)?);
+    let inner = |is_inner: bool, name: String| if is_inner { format!("{name}/{name}") } else { name };
+    let path = inner(is_other_inner, beside_in_pattern(images, beside)?);
+    let path = if is_image_inner { format!("../{path}") } else { path };
+    let places = names(images).into_iter().map(|name| (inner(is_image_inner, name), String::new())).collect();
     let found = Images::find(look, places)?;
-    let folders: Vec<String> = of_images.iter().map(|split| name(beside, split)).collect();
+    let folders: Vec<String> = names(beside).into_iter().map(|name| inner(is_other_inner, name)).collect();
     // Other folders of images would be splits.
     let is_open = images.0.is_empty() && images.1.is_empty();
-    let is_known = |one: &&String| folders.contains(one) || of_images.contains(one);
-    let has_images = |one: &String| !look.files(one).images().is_empty();
+    let is_known = |one: &&String| existing.contains(one) || of_images.contains(one);
+    let has_images = |one: &String| look.has_images(one, usize::from(is_image_inner));
     if found.is_nested() || is_open && top.iter().filter(|one| !is_known(one)).any(has_images) {
         return None;
     }
     let both = if images.0 == beside.0 { beside.1.clone() } else { format!("{}{}", beside.0, beside.1) };
-    let mut options = vec![("--splits", name(images, "{split}"))];
+    let above = if is_image_inner { "*/" } else { "" };
+    let mut options = vec![("--splits", format!("{above}{}", name(images, "{split}")))];
     let lacking = add(&mut options, found.with(look, &folders, &path, &component(&both)));
     (options.len() > 1).then_some(())?;
     options.extend(on_missing(lacking));

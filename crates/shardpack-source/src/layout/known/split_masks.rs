@@ -4,7 +4,7 @@
 use super::{Files, Found, Look, on_missing, stem};
 
 /// Ends of the names of masks, and of the names of images that have a mask; images without such an end.
-const ENDS: [(&str, &[&str]); 6] = [
+pub(super) const ENDS: [(&str, &[&str]); 6] = [
     ("_mask", &["_sat", "_image", "_img", "_photo"]),
     ("-mask", &["-image"]),
     ("_seg", &["_image", "_img"]),
@@ -13,7 +13,7 @@ const ENDS: [(&str, &[&str]); 6] = [
     ("_label", &["_image", "_img"]),
 ];
 /// Extensions of masks.
-const EXTENSIONS: [&str; 5] = ["png", "gif", "jpg", "tif", "bmp"];
+pub(super) const EXTENSIONS: [&str; 5] = ["png", "gif", "jpg", "tif", "bmp"];
 
 /// Most masks of an image.
 const MAX_MASKS: usize = 16;
@@ -21,37 +21,56 @@ const MAX_MASKS: usize = 16;
 /// How masks are called.
 pub(super) struct Masks {
     /// The end of the name of an image; empty if masks have a longer name.
-    of_images: &'static str,
+    pub of_images: &'static str,
     /// The end of the name of a mask.
-    end: &'static str,
-    extension: &'static str,
+    pub end: &'static str,
+    pub extension: &'static str,
 }
 
 impl Masks {
-    /// How the masks in a folder are called, if most images there have one.
-    pub fn find(files: &Files) -> Option<Self> {
+    /// How the masks in a folder are called, one for each end, if most images there have one.
+    pub fn find(files: &Files) -> Vec<Self> {
         let names = files.images();
         let are_any = |end: &str| names.iter().any(|name| name.ends_with(end));
-        ENDS.iter().filter(|(end, _)| are_any(end)).find_map(|(end, of_images)| {
+        let of_end = |(end, of_images): &(&'static str, &'static [&'static str])| {
             let of = |of_images: &'static str| {
                 EXTENSIONS.into_iter().map(move |extension| Self { of_images, end, extension })
             };
             let mut all = std::iter::once("").chain(of_images.iter().copied()).flat_map(of);
-            all.find(|masks| {
-                let (with, lacking) = masks.count(files);
-                with > 0 && with >= lacking
-            })
-        })
+            all.find(|masks| masks.fits(files))
+        };
+        ENDS.iter().filter(|(end, _)| are_any(end)).filter_map(of_end).collect()
+    }
+
+    /// Whether most images in a folder have such a mask.
+    pub fn fits(&self, files: &Files) -> bool {
+        let (with, lacking) = self.count(files);
+        with > 0 && with >= lacking
+    }
+
+    /// The options that pack all these masks, each as [`Self::with`].
+    pub fn options(all: &[Self], files: &[Files]) -> Option<Vec<(&'static str, String)>> {
+        let with = all.iter().map(|masks| masks.with(files)).collect::<Option<Vec<_>>>()?.concat();
+        let lacking: u64 = all.iter().flat_map(|masks| files.iter().map(|files| masks.count(files).1)).sum();
+        // The value is a path if images have an end, and a file that is missing there is an error.
+        let is_optional = lacking > 0 || with.len() > all.len() && all.iter().any(|masks| !masks.of_images.is_empty());
+        let with = with.into_iter().map(|value| ("--with", value));
+        Some(with.chain(on_missing(u64::from(is_optional))).collect())
+    }
+
+    /// Names of masks, for messages.
+    pub fn examples(all: &[Self]) -> String {
+        all.iter().map(Self::example).collect::<Vec<_>>().join(", ")
     }
 
     /// A name of a mask, for messages.
-    pub fn example(&self) -> String {
+    fn example(&self) -> String {
         format!("1{}.{} for 1{}", self.end, self.extension, self.of_images)
     }
 
-    /// Whether the value of `--with` is a path, which is no error if it is missing only with an option.
-    pub fn is_path(&self) -> bool {
-        !self.of_images.is_empty()
+    /// The paths of the masks, and of further masks, as a pattern.
+    pub fn glob(&self) -> String {
+        format!("**/*{}*.{}", self.end, self.extension)
     }
 
     /// Numbers of the images with a mask and without.
@@ -61,10 +80,18 @@ impl Masks {
             let bare = image.strip_suffix(self.of_images).unwrap_or(image);
             masks.contains(format!("{bare}{}", self.end).as_str())
         };
-        // Further masks of one image, as `1_mask_2`, are no images.
-        let is_image =
-            |name: &str| name.ends_with(self.of_images) && !name.ends_with(self.end) && self.further(name).is_none();
-        let images: Vec<&str> = files.images().into_iter().filter(|name| is_image(name)).collect();
+        let names = files.images();
+        let has_image =
+            |bare: &str| names.contains(bare) || names.contains(format!("{bare}{}", self.of_images).as_str());
+        let is_other = |name: &str| ENDS.iter().any(|(end, _)| name.strip_suffix(end).is_some_and(has_image));
+        // Further masks of one image, as `1_mask_2`, are no images, nor are masks of other ends.
+        let is_image = |name: &str| {
+            name.ends_with(self.of_images)
+                && !name.ends_with(self.end)
+                && self.further(name).is_none()
+                && !is_other(name)
+        };
+        let images: Vec<&str> = names.iter().copied().filter(|name| is_image(name)).collect();
         let with = images.iter().filter(|image| has(image)).count();
         (with as u64, (images.len() - with) as u64)
     }
@@ -106,16 +133,12 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
         None => return None,
     };
     let files: Vec<Files> = folders.iter().map(|folder| look.files(folder)).collect();
-    let masks = files.iter().find_map(Masks::find)?;
-    let all_lacking: u64 = files.iter().map(|files| masks.count(files).1).sum();
+    let all = files.iter().map(Masks::find).find(|all| !all.is_empty())?;
     let mut options = Vec::new();
     if !folders[0].is_empty() {
         options.push(("--splits", folders.join(",")));
     }
-    let with = masks.with(&files)?;
-    let is_optional = all_lacking > 0 || masks.is_path() && with.len() > 1;
-    options.extend(with.into_iter().map(|value| ("--with", value)));
-    options.extend(on_missing(u64::from(is_optional)));
-    let what = format!("{what}, {}", masks.example());
+    options.extend(Masks::options(&all, &files)?);
+    let what = format!("{what}, {}", Masks::examples(&all));
     Some(Found::new(what, options, "packs each image with its mask"))
 }

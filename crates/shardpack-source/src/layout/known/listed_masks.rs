@@ -1,0 +1,98 @@
+//! Masks beside images that are listed with classes: `train/benign/1.png` and `train/benign/1_mask.png`. As images of a class, masks have wrong
+//! labels.
+//!
+//! Most names that end as masks do must have their image in the same folder. Images without a mask do not count: a class may have none.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use shardpack_format::{Error, shell};
+
+use super::{
+    Files,
+    split_masks::{ENDS, EXTENSIONS, Masks},
+};
+use crate::{Result, api::SourceListing, layout::pairs, listing::Listing, tree::Tree};
+
+/// Fewest masks that decide by themselves; fewer must be those of most images.
+const LEAST: u64 = 2;
+
+/// Numbers of the masks that have an image, by the form of their names; and of all names with such an end.
+#[derive(Default)]
+struct Counts {
+    with: BTreeMap<(usize, usize, &'static str), u64>,
+    all: BTreeMap<(usize, usize), u64>,
+}
+
+impl Counts {
+    /// Adds the `samples` of one folder.
+    fn add(&mut self, listing: &Listing, samples: &Range<u64>) {
+        for number in samples.clone() {
+            let Some((at, extension, bare)) = taken_apart(listing.name(number)) else { continue };
+            *self.all.entry((at, extension)).or_default() += 1;
+            for end in std::iter::once("").chain(ENDS[at].1.iter().copied()) {
+                let image = [bare, end.as_bytes()].concat();
+                if pairs::has_stem(listing, samples.clone(), &image) {
+                    *self.with.entry((at, extension, end)).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    /// The forms of masks among `samples`, one for each end.
+    fn masks(&self, samples: u64) -> Vec<Masks> {
+        let images = samples - self.all.values().sum::<u64>();
+        let fits = |((at, extension, _), with): (&(usize, usize, &str), u64)| {
+            let all = self.all.get(&(*at, *extension)).copied().unwrap_or(0);
+            with * 2 > all && (with >= LEAST || with * 2 >= images)
+        };
+        let mut best = BTreeMap::<usize, (u64, Masks)>::new();
+        for (form, with) in self.with.iter().filter(|(form, with)| fits((form, **with))) {
+            let (at, extension, of_images) = *form;
+            if best.get(&at).is_none_or(|(most, _)| with > most) {
+                best.insert(at, (*with, Masks { of_images, end: ENDS[at].0, extension: EXTENSIONS[extension] }));
+            }
+        }
+        best.into_values().map(|(_, masks)| masks).collect()
+    }
+}
+
+/// The numbers of the end and of the extension of a name of a mask, and the name without them.
+fn taken_apart(name: &[u8]) -> Option<(usize, usize, &[u8])> {
+    let dot = name.iter().rposition(|byte| *byte == b'.')?;
+    let extension = EXTENSIONS.iter().position(|one| one.as_bytes() == &name[dot + 1..])?;
+    let of = |end: &str| name[..dot].strip_suffix(end.as_bytes());
+    ENDS.iter().enumerate().find_map(|(at, (end, _))| Some((at, extension, of(end)?)))
+}
+
+/// Fails if images that are listed with classes have masks beside them.
+///
+/// # Errors
+/// The error names the options that pack the masks with their images.
+pub(crate) fn refuse(tree: Tree<'_>, found: &[SourceListing]) -> Result<()> {
+    let mut counts = Counts::default();
+    for one in found {
+        one.listing.samples_by_folder().iter().for_each(|samples| counts.add(&one.listing, samples));
+    }
+    let all = counts.masks(found.iter().map(|one| one.listing.len()).sum());
+    if all.is_empty() {
+        return Ok(());
+    }
+    let of_folder = |one: &SourceListing, samples: Range<u64>| {
+        Files(samples.map(|number| String::from_utf8_lossy(one.listing.name(number)).into_owned()).collect())
+    };
+    let folders: Vec<Files> = found
+        .iter()
+        .flat_map(|one| one.listing.samples_by_folder().into_iter().map(|samples| of_folder(one, samples)))
+        .collect();
+    // There are none for very many masks of an image.
+    let options = Masks::options(&all, &folders).unwrap_or_default();
+    let options: Vec<String> = options.iter().map(|(name, value)| format!("{name} {}", shell::word(value))).collect();
+    let packs = match options.is_empty() {
+        true => String::new(),
+        false => format!("{} packs each image with its class and masks; ", options.join(" ")),
+    };
+    let excluded: Vec<String> = all.iter().map(|masks| format!("--exclude {}", shell::word(masks.glob()))).collect();
+    Err(Error::usage(format!("classes of images with masks beside them, {}", Masks::examples(&all)))
+        .in_file(tree.root)
+        .help(format!("{packs}{} leaves the masks out; --include '**' packs them as images", excluded.join(" "))))
+}
