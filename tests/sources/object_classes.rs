@@ -75,7 +75,7 @@ fn names_are_packed_printed_converted_and_compared() {
 #[test]
 fn names_that_cannot_be_read_are_a_note_and_numbers_without_name_are_bad() {
     for (number, (description, why)) in [
-        ("names: [a, b", "box_labels has no class names: data.yaml: names has no ] at its end"),
+        ("names: [a, b", "box_labels has no class names: data.yaml: while parsing a flow sequence"),
         ("nc: 3", "box_labels has no class names: no data.yaml in the source names them"),
         ("nc: 4\nnames: [a, b, c]", "nc is 4, and names has 3"),
         ("names: \u{0}", "box_labels has no class names"),
