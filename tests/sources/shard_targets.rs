@@ -117,6 +117,24 @@ fn a_target_that_is_missing_or_no_number_is_refused_by_name() {
 }
 
 #[test]
+fn a_sealed_dataset_that_was_read_as_shards_is_compared_as_such() {
+    let (bench, folder) = written();
+    let (first, own) = (bench.at("first"), bench.at("own"));
+    convert(&folder.join("x.mds"), &first, &["--format", "tfrecord", "--target", "age"]).code(0);
+    for target in ["age", "age:float32"] {
+        for format in ["webdataset", "tfrecord", "mds"] {
+            let options = ["--from", "tfrecord", "--target", target, "--format", format, "--force"];
+            convert(&first, &own, &options).code(0);
+            run(&["verify", at(&own), "--quiet", "--against", at(&first)]).code(0);
+        }
+    }
+    // A value that changed is found.
+    let other = ["--format", "tfrecord", "--components", "none", "--target", "age=count", "--force"];
+    convert(&folder.join("x.mds"), &first, &other).code(0);
+    run(&["verify", at(&own), "--quiet", "--against", at(&first)]).code(1);
+}
+
+#[test]
 fn a_bad_value_is_a_bad_sample_and_a_missing_value_leaves_the_component_out() {
     let (bench, folder) = written();
     let source = folder.join("bad.tar");

@@ -462,13 +462,13 @@ fn content(reader: &dyn SampleReader, listing: &Listing, number: u64, which: usi
     })
 }
 
-/// A member of a JSON object; empty if there is none.
+/// A member of a JSON object, the last one of the name, as JSON readers take it; empty if there is none.
 fn member(object: &str, name: &str) -> Value {
     let mut compact = Vec::with_capacity(object.len());
     json::compact(object, &mut compact);
     let members = str::from_utf8(&compact).ok().and_then(json::members);
     let members = members.ok_or_else(|| "the component json is no JSON object".to_owned())?;
-    Ok(members.into_iter().find(|(own, _)| own == name).map_or_else(String::new, |(_, raw)| raw.to_owned()))
+    Ok(members.into_iter().rfind(|(own, _)| own == name).map_or_else(String::new, |(_, raw)| raw.to_owned()))
 }
 
 #[cfg(test)]
@@ -480,6 +480,7 @@ mod tests {
         for (object, name, expected) in [
             ("{\"a\": [1, 2], \"b\": NaN}", "a", Ok("[1,2]")),
             ("{\"a\": [1, 2], \"b\": NaN}", "b", Ok("NaN")),
+            ("{\"a\": 1, \"b\": 3, \"a\": 2}", "a", Ok("2")),
             ("{}", "a", Ok("")),
             ("[1]", "a", Err(())),
             ("{\"a\":", "a", Err(())),
