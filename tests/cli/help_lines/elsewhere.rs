@@ -238,6 +238,12 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "a_value_of_the_whole_file_beside_rows_is_a_question_and_each_answer_works",
     ),
     (
+        "--target NAME=COLUMN gives the values of COLUMN another name",
+        "--target NAME=COLUMN",
+        "tests/sources/shard_targets.rs",
+        "columns_that_no_array_takes_are_named_and_large_numbers_are_unsigned",
+    ),
+    (
         "--components NAMES takes those of one number of rows, with commas between",
         "takes those of one number of rows",
         "tests/sources/values_hdf5_groups.rs",
