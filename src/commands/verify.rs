@@ -110,14 +110,19 @@ pub fn run(args: &Args) -> Result<Outcome> {
     if !args.extra.is_empty() && !has_source {
         return Err(Error::usage("--extra-root is for a source: use it with --against or --repair"));
     }
-    let (said, asking) = match &subject {
+    let (said, names, asking) = match &subject {
         Subject::Dataset(dst, _) if has_source => verify::said_of_records(dst, &store, args.label_from.as_deref())?,
-        _ => (FieldSelection::default(), None),
+        _ => (FieldSelection::default(), Vec::new(), None),
     };
     let source = |paths: &[PathBuf]| {
         let columns = args.list.columns();
-        let resolve = || args.extra.around(resolve_all(paths, &columns, &said, &of_source)?);
-        (!paths.is_empty()).then(resolve).transpose()
+        let resolve = || {
+            let found = resolve_all(paths, &columns, &said, &of_source);
+            // Files whose rows only the choice of components makes samples.
+            let of_names = || FieldSelection { components: Some(names.clone()), ..said.clone() };
+            found.or_else(|error| resolve_all(paths, &columns, &of_names(), &of_source).map_err(|_| error))
+        };
+        (!paths.is_empty()).then(|| args.extra.around(resolve()?)).transpose()
     };
     // Report a missing source before reading anything.
     let repair = source(&args.repair)?;

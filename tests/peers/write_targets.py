@@ -3,7 +3,7 @@
 x.parquet, x.lmdb, x.h5, x.tfrecord, x.mds (a folder), json.tar and files.tar have the fields age (1.5 to 4.5), count (7 to 10) and vec
 (two numbers); json.tar has them as members of json, files.tar as files. x.parquet, x.lmdb, json.tar and files.tar have a text, too.
 bad.tar has a field age without a value, and one with a word. labels.tar, labels.parquet, labels.h5, labels.tfrecord and labels.lmdb have
-labels with fractions: 1.5, 2, 2.5, 3.
+labels with fractions: 1.5, 2, 2.5, 3. odd.parquet has a decimal, a time, and whole numbers beyond int64.
 """
 
 import io
@@ -12,6 +12,8 @@ import pickle
 import struct
 import sys
 import tarfile
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 
 import h5py
@@ -23,6 +25,8 @@ from tfrecord import TFRecordWriter
 
 ROWS = range(4)
 OUT = Path(sys.argv[1])
+IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+ODD = [("dec", pa.decimal128(10, 2)), ("time", pa.timestamp("us")), ("big", pa.uint64()), ("count", pa.int64())]
 
 
 def image(n):
@@ -38,8 +42,8 @@ def label(n):
     return 1.5 + n / 2
 
 
-def write_parquet(path, rows):
-    pq.write_table(pa.Table.from_pylist([{"image": {"bytes": image(n), "path": f"{n}.jpg"}, **rows(n)} for n in ROWS]), path)
+def write_parquet(path, rows, schema=None):
+    pq.write_table(pa.Table.from_pylist([{"image": {"bytes": image(n), "path": f"{n}.jpg"}, **rows(n)} for n in ROWS], schema=schema), path)
 
 
 def write_tar(path, files):
@@ -111,6 +115,8 @@ write_tar(
     lambda n: {"age.txt": b"%.1f" % row(n)["age"], "count.json": b"%d" % (n + 7), "vec.npy": npy(row(n)["vec"]), "txt": b"text"},
 )
 write_tar(OUT / "bad.tar", lambda n: {"cls": b"%d" % (n % 2), "age.txt": [b"1", b"old", b"", b"4"][n]})
+of_odd = lambda n: {"dec": Decimal(n), "time": datetime(2020, 1, 1), "big": [7, 8, 9, 2**63][n], "count": n}
+write_parquet(OUT / "odd.parquet", of_odd, pa.schema([("image", IMAGE), *ODD]))
 write_tar(OUT / "labels.tar", lambda n: {"cls": b"%.1f" % label(n)})
 write_parquet(OUT / "labels.parquet", lambda n: {"label": label(n)})
 write_hdf5(OUT / "labels.h5", {"labels": [label(n) for n in ROWS]})

@@ -105,8 +105,9 @@ fn chunks_behind_damage_are_packed_and_the_lost_records_are_counted() {
         convert(&bench.at("files"), &dst).code(1).says("differs from its hash");
         run(&["verify", path.to_str().unwrap()]).code(1).says("differs from its hash");
         let (from, to) = (bench.at("files"), dst.to_str().unwrap().to_owned());
-        run(&["convert", from.to_str().unwrap(), &to, "--on-bad", "skip"]).code(0);
+        let ran = run(&["convert", from.to_str().unwrap(), &to, "--on-bad", "skip"]).code(0);
         let found = images(&dst);
+        ran.says(&format!("packed  {} of 40", found.len())).says(&format!("{} not packed", 40 - found.len()));
         let lost = expected.len() - found.len();
         assert!(lost >= least && lost < 20 && found.iter().all(|image| expected.contains(image)), "{name}: {lost}");
         let ledger = fs::read_to_string(dst.join("ledger.jsonl")).unwrap();

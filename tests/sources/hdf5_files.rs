@@ -33,6 +33,20 @@ for n in range(3):
     write(f'splits/{\"val\" if n else \"train\"}/case{n}', image=floats(64, 48), label=bytes(64, 48))
 for name in ('train', 'test'):
     write(f'tables/{name}', image=floats(64, 48), label=bytes(64, 48))
+# One value for the whole file: its rows are no samples of their own.
+for n in range(3):
+    write(f'features/case{n}', features=floats(7, 16), label=np.int64(n % 2))
+    write(f'vectors/case{n}', x=rng.random(5), y=np.array([n % 2]))
+    write(f'channels/case{n}', x=rng.random((3, 32, 32)), y=np.int64(n % 2))
+    write(f'signals/case{n}', {'label': n % 2}, signal=rng.random((12, 1000)), fs=np.int64(500))
+    write(f'pressure/case{n}', ecg=rng.random(1000), ppg=rng.random(1000), sbp=rng.random())
+    write(f'deep/case{n}', data__x=rng.random(5), meta__label=np.int64(n % 2))
+    write(f'frames/case{n}', images=bytes(6, 9, 8, 3), label=np.int64(n % 2))
+    write(f'episodes/case{n}', observations__images__top=bytes(6, 9, 8, 3), observations__images__low=bytes(6, 9, 8, 3),
+        observations__qpos=floats(6, 14), action=floats(6, 14))
+    write(f'detection/case{n}', image=bytes(16, 16, 3), boxes=floats(n + 1, 4), label=b'cat')
+    write(f'labelled/case{n}', x=floats(6, 5), y=np.arange(6) % 2, fs=np.int64(500))
+    write(f'parts/case{n}', x_train=floats(6, 5), x_test=floats(4, 5), version=np.int64(1))
 write('mixed/a', image=floats(64, 48), label=bytes(64, 48))
 write('mixed/b', image=floats(64, 48))
 write('grouped/a', image=floats(64, 48), label=bytes(64, 48))
@@ -82,6 +96,7 @@ fn files_of_one_image_each_are_samples_with_their_datasets_as_components() {
         ("depth", &["rgb", "depth"]),
         ("photos", &["image", "mask"]),
         ("classes", &["image", "spacing"]),
+        ("detection", &["image", "boxes"]),
     ] {
         let (from, dst) = (bench.at(&format!("h5/{way}")), bench.at(way));
         convert(&from, &dst, &[]).code(0).says("each file is one sample");
@@ -130,6 +145,49 @@ fn files_that_may_be_rows_or_samples_are_a_question_and_each_answer_works() {
     // A dataset with a value for each row makes a table.
     convert(&bench.at("h5/rows"), &bench.at("rows"), &[]).code(0);
     assert_eq!(Dataset::open(bench.at("rows")).unwrap().len(), 2 * 64);
+}
+
+#[test]
+fn a_value_of_the_whole_file_beside_rows_is_a_question_and_each_answer_works() {
+    let bench = written();
+    for (way, value, names, components, rows) in [
+        ("features", "label", &["features"][..], "features", 7),
+        ("vectors", "y", &["x"], "x", 5),
+        ("channels", "y", &["x"], "x", 3),
+        ("signals", "attribute label", &["signal", "fs"], "signal", 12),
+        ("pressure", "sbp", &["ecg", "ppg", "sbp"], "ecg,ppg", 1000),
+        ("deep", "meta/label", &["data__x"], "x", 5),
+        ("frames", "label", &["images"], "", 6),
+    ] {
+        let (from, dst) = (bench.at(&format!("h5/{way}")), bench.at(way));
+        let says = format!("3 files that may be a sample each: {value} is one value for a whole file");
+        convert(&from, &dst, &[]).code(2).says(&says).says("--from hdf5:file").clean_error();
+        convert(&from, &dst, &["--from", "hdf5:file"]).code(0);
+        if way != "deep" {
+            check(&bench, way, &dst, names);
+        }
+        let dataset = Dataset::open(&dst).unwrap();
+        let labelled = (0..3).filter(|number| dataset.sample(*number).unwrap().label().is_some()).count();
+        assert_eq!(labelled, if way == "pressure" { 0 } else { 3 }, "{way}");
+        run(&["verify", "--quiet", dst.to_str().unwrap(), "--against", from.to_str().unwrap()]).code(0);
+        let answer = if components.is_empty() { ["--no-labels", "--quiet"] } else { ["--components", components] };
+        let dst = bench.at(&format!("rows-of-{way}"));
+        convert(&from, &dst, &answer).code(0);
+        assert_eq!(Dataset::open(&dst).unwrap().len(), 3 * rows, "{way}");
+        if way != "frames" {
+            run(&["verify", "--quiet", dst.to_str().unwrap(), "--against", from.to_str().unwrap()]).code(0);
+        }
+    }
+    let episodes = bench.at("h5/episodes");
+    let ran = convert(&episodes, &bench.at("episodes"), &[]).code(2);
+    ran.says("several datasets that may hold the images").says("--from hdf5:file packs each file as a sample; choose");
+    convert(&episodes, &bench.at("episodes"), &["--from", "hdf5:file"]).code(0);
+    assert_eq!(Dataset::open(bench.at("episodes")).unwrap().len(), 3);
+    // A label or a split for each row makes a table.
+    for (way, rows) in [("labelled", 18), ("parts", 30)] {
+        convert(&bench.at(&format!("h5/{way}")), &bench.at(way), &["--splits", "none"]).code(0);
+        assert_eq!(Dataset::open(bench.at(way)).unwrap().len(), rows, "{way}");
+    }
 }
 
 #[test]

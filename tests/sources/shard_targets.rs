@@ -117,6 +117,39 @@ fn a_target_that_is_missing_or_no_number_is_refused_by_name() {
 }
 
 #[test]
+fn a_sealed_dataset_that_was_read_as_shards_is_compared_as_such() {
+    let (bench, folder) = written();
+    let (first, own) = (bench.at("first"), bench.at("own"));
+    convert(&folder.join("x.mds"), &first, &["--format", "tfrecord", "--target", "age"]).code(0);
+    for target in ["age", "age:float32"] {
+        for format in ["webdataset", "tfrecord", "mds"] {
+            let options = ["--from", "tfrecord", "--target", target, "--format", format, "--force"];
+            convert(&first, &own, &options).code(0);
+            run(&["verify", at(&own), "--quiet", "--against", at(&first)]).code(0);
+        }
+    }
+    // A value that changed is found.
+    let other = ["--format", "tfrecord", "--components", "none", "--target", "age=count", "--force"];
+    convert(&folder.join("x.mds"), &first, &other).code(0);
+    run(&["verify", at(&own), "--quiet", "--against", at(&first)]).code(1);
+}
+
+#[test]
+fn columns_that_no_array_takes_are_named_and_large_numbers_are_unsigned() {
+    let (bench, folder) = written();
+    let source = folder.join("odd.parquet");
+    for column in ["dec", "time"] {
+        let says = format!("--target {column}: the field is there, and is of a type that is not read as numbers");
+        convert(&source, &bench.at("no"), &["--target", column]).code(2).clean_error().says(&says);
+    }
+    convert(&source, &bench.dst(), &["--target", "big"]).code(0).says("target  big: uint64[]");
+    check(&bench.dst(), "big.npy", "<u8[]", &[7u64, 8, 9, 1 << 63], u64::to_le_bytes);
+    let same = convert(&source, &bench.at("no"), &["--target", "n=count,n=big"]).code(2);
+    same.says("two components are called \"n.npy\"").says("--target NAME=COLUMN");
+    convert(&source, &bench.at("named"), &["--target", "other=count"]).code(0).says("target  other: int64[]");
+}
+
+#[test]
 fn a_bad_value_is_a_bad_sample_and_a_missing_value_leaves_the_component_out() {
     let (bench, folder) = written();
     let source = folder.join("bad.tar");

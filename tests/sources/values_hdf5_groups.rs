@@ -8,7 +8,7 @@ use std::{
 
 use shardpack_reader::Dataset;
 use shardpack_testing::{
-    Bench, run,
+    Bench, python, run,
     values::{come_back, convert, verified, write},
 };
 
@@ -60,6 +60,24 @@ fn groups_of_splits_are_splits_and_groups_of_tables_are_rows() {
     convert(&files.join("tables.h5"), &dst, &[]).code(0);
     assert_eq!(Dataset::open(&dst).unwrap().len(), 9);
     convert(&files.join("folds.h5"), &bench.at("no"), &[]).code(2).says("datasets of different numbers of rows");
+}
+
+#[test]
+fn rows_are_chosen_by_the_names_of_their_arrays() {
+    let bench = Bench::new();
+    let write = "
+import sys, h5py, numpy as np
+with h5py.File(sys.argv[1] + '.h5', 'w') as f: f['x'], f['z'] = np.ones((5, 2)), np.ones(3)";
+    python(write, &bench.at("two"));
+    let file = bench.at("two.h5");
+    let help = "--components NAMES takes those of one number of rows";
+    convert(&file, &bench.at("no"), &[]).code(2).says("datasets of different numbers of rows").says(help);
+    for (name, rows) in [("x", 5), ("z", 3)] {
+        let dst = bench.at(name);
+        convert(&file, &dst, &["--components", name]).code(0);
+        assert_eq!(Dataset::open(&dst).unwrap().len(), rows);
+        run(&["verify", "--quiet", dst.to_str().unwrap(), "--against", file.to_str().unwrap()]).code(0);
+    }
 }
 
 #[test]

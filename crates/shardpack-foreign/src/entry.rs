@@ -36,7 +36,7 @@ pub struct Entry {
     pub(crate) component_bytes: fn(u32) -> Option<usize>,
     pub(crate) classes: fn(&ShardFile, &FieldSelection) -> Result<Vec<Vec<u8>>>,
     pub(crate) splits: fn(&ShardFile, &FieldSelection) -> Result<Vec<String>>,
-    pub(crate) outline: fn(&ShardFile) -> Result<Option<Outline>>,
+    pub(crate) outline: fn(&ShardFile, &FieldSelection) -> Result<Option<Outline>>,
     pub(crate) odd_splits: fn(&ShardFile, &FieldSelection) -> Result<OddSplits>,
 }
 
@@ -61,7 +61,7 @@ impl Entry {
             transaction: |_, _| 0,
             classes: |_, _| Ok(Vec::new()),
             splits: |_, _| Ok(Vec::new()),
-            outline: |_| Ok(None),
+            outline: |_, _| Ok(None),
             odd_splits: |_, _| Ok(OddSplits::default()),
         }
     }

@@ -397,17 +397,18 @@ impl ShardFile {
         self.query_entry(|entry| (entry.splits)(self, wanted))
     }
 
-    /// The datasets of an HDF5 file without groups.
+    /// The arrays of an HDF5 or numpy file, and whether they may be one sample.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub fn outline(&self) -> Result<Option<tables::known::Outline>> {
-        self.query_entry(|entry| (entry.outline)(self))
+    pub fn outline(&self, wanted: &FieldSelection) -> Result<Option<tables::known::Outline>> {
+        self.query_entry(|entry| (entry.outline)(self, wanted))
     }
 
     /// The choices for records of a file that is looked at by itself: for one that can be nothing but a sample, that it is one.
     pub fn own_selection(&self) -> FieldSelection {
-        let is_sample = matches!(self.outline(), Ok(Some(outline)) if outline.is_surely_sample);
+        let is_sample =
+            matches!(self.outline(&FieldSelection::default()), Ok(Some(outline)) if outline.is_surely_sample);
         let dialect = is_sample.then(|| hdf5::FILE.to_owned());
         FieldSelection { entries: Entries { dialect, ..Entries::default() }, ..FieldSelection::default() }
     }

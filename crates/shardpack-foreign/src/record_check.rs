@@ -140,6 +140,10 @@ impl Walk for Checked {
         self.walk.lost()
     }
 
+    fn lost_records(&self) -> Vec<u64> {
+        self.walk.lost_records()
+    }
+
     fn passed(&self) -> BTreeMap<String, u64> {
         self.walk.passed()
     }

@@ -39,7 +39,7 @@ fn in_archive(path: &Path, settings: &StoreSettings) -> Result<Option<SharedSour
 
 /// Detects the kind of source at `path`, for comparison with a dataset.
 ///
-/// `columns` are the columns of a list, `wanted` the options for records, `settings` the store settings for a URL. A URL can be a
+/// `columns` are the columns of a list, `wanted` the options for records and the targets of the dataset, `settings` the store settings for a URL. A URL can be a
 /// tree of objects, a shardpack dataset or an archive.
 ///
 /// # Errors
@@ -63,17 +63,41 @@ pub fn resolve(
     // Beside a path, the settings are those of the images that a list names.
     let mut given = Inputs::at(&paths, &settings.for_any([path]))?;
     if let Some(roots) = given.only_ours()? {
-        return Ok(shared(Datasets(roots)));
+        return of_ours(roots, &paths, wanted, settings);
     }
+    let wanted = without_targets(wanted);
     let is_tree = match local {
         Some(local) => sys::is_folder(local)? && !shards::holds(local)?,
         None => !packed::names_shards(path),
     };
     match (is_tree, local) {
-        (false, _) => given.shards(&paths, None, wanted.clone(), &Splits::Auto).map(shared),
+        (false, _) => given.shards(&paths, None, wanted, &Splits::Auto).map(shared),
         (true, Some(local)) => Ok(shared(LocalTree(local.to_path_buf()))),
         (true, None) => ObjectTree::looked_for(path, settings, given.urls()).map(shared),
     }
+}
+
+/// The sealed datasets `roots` at `paths`, for comparison with a dataset that has the targets of `wanted`. A sealed dataset gives its
+/// components as they are, so that one with targets was read as shards.
+///
+/// # Errors
+/// If shards cannot be read.
+fn of_ours(
+    roots: Vec<DatasetLocation>,
+    paths: &[PathBuf],
+    wanted: &FieldSelection,
+    settings: &StoreSettings,
+) -> Result<SharedSource> {
+    if wanted.targets.is_empty() {
+        return Ok(shared(Datasets(roots)));
+    }
+    let given = Inputs::unsorted(paths, &settings.for_any(paths.iter().map(PathBuf::as_path)))?;
+    given.shards(paths, None, without_targets(wanted), &Splits::Auto).map(shared)
+}
+
+/// The options without the targets, which a listing takes from the components of the dataset.
+fn without_targets(wanted: &FieldSelection) -> FieldSelection {
+    FieldSelection { targets: Vec::new(), ..wanted.clone() }
 }
 
 /// The source at `path`, for a pack: a tree, an archive, or a list.
@@ -120,8 +144,8 @@ pub fn resolve_all(
         all => {
             let mut given = Inputs::at(all, settings)?;
             match given.only_ours()? {
-                Some(roots) => Ok(shared(Datasets(roots))),
-                None => given.shards(all, None, wanted.clone(), &Splits::Auto).map(shared),
+                Some(roots) => of_ours(roots, all, wanted, settings),
+                None => given.shards(all, None, without_targets(wanted), &Splits::Auto).map(shared),
             }
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! A value is JSON, or text with blanks between the numbers, or an array whose items another dtype takes.
 //!
-//! Holds at all times: all values of a target have one dtype, and a number that it cannot hold is bad: int64 if all numbers are whole,
+//! Holds at all times: all values of a target have one dtype, and a number that it cannot hold is bad: int64 if all numbers are whole, or
+//! uint64 if some are beyond it and none is negative,
 //! bool if all are truth values, else float64. Only a dtype that the user chooses rounds, and only floats.
 
 use std::{
@@ -134,13 +135,14 @@ impl Target {
 
     /// The dtype of all values, in numpy's notation; `bad` gets the values without one.
     fn dtype(&self, bad: &mut BTreeMap<usize, String>) -> &'static str {
-        let (mut are_truths, mut are_whole) = (true, true);
+        let (mut are_truths, mut are_whole, mut are_unsigned) = (true, true, true);
         for number in 0..self.ends.len() {
             let value = unquoted(self.value(number));
             match Parsed::parse(&value) {
                 Ok(parsed) => parsed.numbers.iter().for_each(|one| {
                     are_truths &= truth(one).is_some();
                     are_whole &= one.parse::<i64>().is_ok();
+                    are_unsigned &= one.parse::<u64>().is_ok();
                 }),
                 Err(what) => drop(bad.insert(number, what)),
             }
@@ -149,6 +151,7 @@ impl Target {
             (Some(dtype), ..) => dtype,
             (None, true, false) => "|b1",
             (None, false, true) => "<i8",
+            (None, false, false) if are_unsigned => "<u8",
             (None, ..) => "<f8",
         }
     }
@@ -457,6 +460,25 @@ mod tests {
         assert_eq!(arrays.bad.keys().copied().collect::<Vec<_>>(), [1, 2]);
         assert_eq!(arrays.cells.iter().filter(|cell| cell.length().is_some()).count(), 2);
         assert_eq!(texts.len(), 2 * (arrays.forms[0].head().len() + 1));
+    }
+
+    #[test]
+    fn numbers_beyond_int64_are_uint64() {
+        for (values, dtype, bad) in [
+            (["1", "9223372036854775808"], "<u8", 0),
+            (["[1, 18446744073709551615]", "[2, 3]"], "<u8", 0),
+            (["1", "9223372036854775807"], "<i8", 0),
+            (["1.5", "1"], "<f8", 0),
+            // No dtype has both.
+            (["-1", "9223372036854775809"], "<f8", 1),
+        ] {
+            let mut target = Target::parse("n").unwrap();
+            target.member = "n".to_owned();
+            values.iter().for_each(|value| target.push(value));
+            let arrays = target.arrays(&mut Vec::new(), 0, |number| format!("row {number}")).unwrap();
+            let is_dtype = |form: &Form| matches!(form, Form::Array { dtype: own, .. } if own == dtype);
+            assert!(arrays.forms.iter().all(is_dtype) && arrays.bad.len() == bad, "{values:?}");
+        }
     }
 
     #[test]

@@ -244,6 +244,24 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "rows_that_two_splits_share_are_a_question",
     ),
     (
+        "--from hdf5:file packs each file as a sample{other}",
+        "--from hdf5:file packs each file as a sample",
+        "tests/sources/hdf5_files.rs",
+        "a_value_of_the_whole_file_beside_rows_is_a_question_and_each_answer_works",
+    ),
+    (
+        "--target NAME=COLUMN gives the values of COLUMN another name",
+        "--target NAME=COLUMN",
+        "tests/sources/shard_targets.rs",
+        "columns_that_no_array_takes_are_named_and_large_numbers_are_unsigned",
+    ),
+    (
+        "--components NAMES takes those of one number of rows, with commas between",
+        "takes those of one number of rows",
+        "tests/sources/values_hdf5_groups.rs",
+        "rows_are_chosen_by_the_names_of_their_arrays",
+    ),
+    (
         "--from hdf5:file packs each file as a sample; --images PATH or --components NAMES packs the rows of its datasets",
         "--from hdf5:file",
         "tests/sources/hdf5_files.rs",

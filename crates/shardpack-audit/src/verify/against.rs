@@ -111,7 +111,8 @@ pub(super) fn discover(
     Ok(found)
 }
 
-/// Record options that the datasets in `dst` were made with, and the network transfers needed to read them.
+/// Record options that the datasets in `dst` were made with, without the choice of components; their targets; the names of their
+/// components, which files that may be samples or rows need; and the network transfers needed to read them.
 ///
 /// `label_file` is the current location of the label file, if the labels came from a file.
 ///
@@ -121,13 +122,16 @@ pub fn said_of_records(
     dst: &Path,
     settings: &StoreSettings,
     label_file: Option<&Path>,
-) -> Result<(FieldSelection, Option<Transfers>)> {
+) -> Result<(FieldSelection, Vec<String>, Option<Transfers>)> {
     let files = shardpack_storage::open(dst, settings)?;
     let (datasets, _) = super::open(&files)?;
-    let mut said = match datasets.first() {
-        Some(dataset) => dataset.choice()?.wanted,
-        None => FieldSelection::default(),
-    };
+    let (mut said, mut names) = (FieldSelection::default(), Vec::new());
+    if let Some(dataset) = datasets.first() {
+        let choice = dataset.choice()?;
+        said = choice.wanted;
+        said.targets = choice.components.iter().filter_map(Component::listed).map(str::to_owned).collect();
+        names.extend(choice.payload.iter().chain(&choice.components).map(|one| one.column().to_owned()));
+    }
     match (label_file, lmdb::label_file(&said.entries)) {
         (None, None) => {}
         (Some(file), Some(_)) => {
@@ -143,7 +147,7 @@ pub fn said_of_records(
             return Err(Error::usage("--label-from: the labels of this dataset did not come from a file").in_file(file));
         }
     }
-    Ok((said, files.transfers()))
+    Ok((said, names, files.transfers()))
 }
 
 /// `source` as it was read for `dataset`: as records even if it could be a list, and divided into splits if it was.

@@ -48,11 +48,18 @@ impl Lost {
         }
     }
 
-    /// One error for each chunk.
-    pub fn take(&self) -> Vec<Error> {
+    /// One error for each chunk, with its number of lost records: 1 if nobody knows it. The first of the chunks without a number has
+    /// the number of all.
+    pub fn take(&self) -> Vec<(Error, u64)> {
         let (chunks, others) = mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let unknown = chunks.iter().filter(|chunk| chunk.records.is_none()).count();
+        let mut of_first = others;
         let error = |Chunk { begin, what, records }: Chunk| {
+            let count = match (records, others) {
+                (Some(records), _) => records,
+                (None, Some(_)) => of_first.take().unwrap_or(0),
+                (None, None) => 1,
+            };
             let lost = match (records, others) {
                 (Some(records), _) => format!(": {} lost", size::counted(records, "record")),
                 (None, Some(others)) if unknown == 1 => format!(": {} lost", size::counted(others, "record")),
@@ -61,7 +68,7 @@ impl Lost {
                 }
                 (None, None) => ": its records are lost".to_owned(),
             };
-            Error::data(format!("byte {begin} of the file: {what}{lost}"))
+            (Error::data(format!("byte {begin} of the file: {what}{lost}")), count)
         };
         chunks.into_iter().map(error).collect()
     }
@@ -71,6 +78,8 @@ impl Lost {
 struct Rest {
     walk: Box<dyn Walk>,
     lost: Lost,
+    /// As [`Walk::lost_records`].
+    counts: Vec<u64>,
 }
 
 /// Starts to walk the records in `file` as `foreign`, the reader of TFRecord, does.
@@ -81,7 +90,7 @@ pub(crate) fn walk(file: impl Read + 'static, foreign: &dyn Foreign, wanted: &Fi
     let lost = Lost::default();
     let records = Records::with_lost(BufReader::with_capacity(READ_BYTES, file), lost.clone());
     let input = Input { bytes: Box::new(Sequential(records)), total_bytes: None };
-    Ok(Box::new(Rest { walk: foreign.walk(input, wanted)?, lost }))
+    Ok(Box::new(Rest { walk: foreign.walk(input, wanted)?, lost, counts: Vec::new() }))
 }
 
 impl Walk for Rest {
@@ -114,7 +123,14 @@ impl Walk for Rest {
     }
 
     fn lost(&mut self) -> Vec<Error> {
-        self.walk.lost().into_iter().chain(self.lost.take()).collect()
+        let own = self.walk.lost().into_iter().map(|error| (error, 1));
+        let (errors, counts) = own.chain(self.lost.take()).unzip();
+        self.counts = counts;
+        errors
+    }
+
+    fn lost_records(&self) -> Vec<u64> {
+        self.counts.clone()
     }
 
     fn passed(&self) -> BTreeMap<String, u64> {
@@ -123,5 +139,26 @@ impl Walk for Rest {
 
     fn notes(&self) -> Vec<String> {
         self.walk.notes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_have_the_number_of_their_records() {
+        let counts = |chunks: &[Option<u64>], in_footer: Option<u64>| {
+            let lost = Lost::default();
+            chunks.iter().for_each(|records| lost.add(0, "damaged".to_owned(), *records));
+            if let Some(in_footer) = in_footer {
+                lost.are_all(10, in_footer);
+            }
+            lost.take().into_iter().map(|(_, count)| count).collect::<Vec<_>>()
+        };
+        assert_eq!(counts(&[Some(4), Some(0)], Some(14)), [4, 0]);
+        assert_eq!(counts(&[Some(4), None, None], Some(21)), [4, 7, 0]);
+        assert_eq!(counts(&[None], Some(10)), [0]);
+        assert_eq!(counts(&[None, Some(2)], None), [1, 2]);
     }
 }

@@ -71,7 +71,7 @@ fn chunks() -> Vec<Vec<Vec<u8>>> {
 fn read_rest(bytes: &[u8]) -> io::Result<(Vec<u8>, Vec<String>)> {
     let (lost, mut out) = (Lost::default(), Vec::new());
     Records::with_lost(bytes, lost.clone()).read_to_end(&mut out)?;
-    Ok((out, lost.take().iter().map(ToString::to_string).collect()))
+    Ok((out, lost.take().iter().map(|(error, _)| error.to_string()).collect()))
 }
 
 /// The records of a file without damage.
@@ -142,7 +142,7 @@ fn a_file_that_is_no_whole_array_record_says_why() {
     chunk(b'r', &[b'z', 2, 0xff, 0x01, 0], 1, 1, &mut long);
     let lost = Lost::default();
     Records::with_lost(&*long, lost.clone()).read_to_end(&mut Vec::new()).unwrap_err();
-    let lost: Vec<_> = lost.take().iter().map(ToString::to_string).collect();
+    let lost: Vec<_> = lost.take().iter().map(|(error, _)| error.to_string()).collect();
     assert!(lost[0].contains("a compressed buffer of 255 bytes, at most 10 are expected"), "{lost:?}");
 }
 

@@ -11,7 +11,7 @@ use super::{
         Array as _, Arrays as _,
         choice::{self, NAME_BOTH},
         detect,
-        names::{IMAGES, group_of, own_words, rank, split},
+        names::{IMAGES, group_of, label_rank, own_words, rank, split},
         seen::{Seen, describe_all},
         table::Table,
         value_rows,
@@ -149,6 +149,39 @@ fn image_samples(file: &Hdf5File, groups: &[Members], empty: &[Members], seen: &
             }
         },
     }
+}
+
+/// A value of the whole file that its rows would leave out, for the user: a dataset or an attribute with a label name, or any single
+/// item beside rows of values. Rows with labels, and rows of splits, are a table in any case.
+///
+/// # Errors
+/// If the file is corrupt.
+pub(super) fn value_of_file(
+    file: &Hdf5File,
+    layout: &Result<Layout>,
+    seen: &[Seen],
+    wanted: &FieldSelection,
+) -> Result<Option<String>> {
+    let tables = match layout {
+        Ok(Layout::Rows(tables)) => &tables[..],
+        Ok(_) => return Ok(None),
+        Err(_) => &[],
+    };
+    let are_images = tables.iter().any(|table| table.values.is_empty());
+    if tables.iter().any(|table| table.labels.is_some() || table.split.is_some()) || are_images && wanted.no_labels {
+        return Ok(None);
+    }
+    let is_left_out = |one: &&Seen| one.is_one_item() && !tables.iter().any(|table| table.uses(&one.path));
+    let is_label = |one: &&Seen| is_left_out(one) && label_rank(&one.path).is_some();
+    if let Some(label) = seen.iter().find(is_label) {
+        return Ok(Some(label.path.clone()));
+    }
+    let attributes = attributes::of_group(file, "").map_err(open::to_error)?;
+    if let Some(label) = attributes::label(&attributes) {
+        return Ok(Some(format!("attribute {}", label.name)));
+    }
+    let are_values = !tables.is_empty() && !are_images;
+    Ok(seen.iter().filter(|_| are_values).find(is_left_out).map(|one| one.path.clone()))
 }
 
 /// A layout from tables, with the unused datasets.

@@ -29,7 +29,7 @@ mod split;
 
 use hdf5_reader::Hdf5File;
 use shardpack_format::{
-    Error, Result,
+    Error, ErrorKind, Result,
     formats::foreign::{FieldSelection, Walk},
 };
 
@@ -57,7 +57,7 @@ pub(crate) static ENTRY: Entry = Entry {
     takes,
     classes: |file, wanted| classes(file.location(), wanted),
     splits: |file, wanted| splits(file.location(), wanted),
-    outline: |file| outline(file.location()),
+    outline: |file, wanted| outline(file.location(), wanted),
     odd_splits: |file, wanted| split_warnings(file.location(), wanted),
     ..Entry::new("hdf5", is, |file, wanted, _| walk(file.location(), wanted, file.part.as_deref()))
 };
@@ -149,24 +149,34 @@ pub fn splits(file: impl Into<FileLocation>, wanted: &FieldSelection) -> Result<
     })
 }
 
-/// The datasets of a file, if all are in the root group.
+/// The datasets of a file, and whether they may be one sample; `None` if it has none.
 ///
 /// # Errors
 /// If it is corrupt.
-pub fn outline(file: impl Into<FileLocation>) -> Result<Option<Outline>> {
+pub fn outline(file: impl Into<FileLocation>, wanted: &FieldSelection) -> Result<Option<Outline>> {
     let place = &file.into();
     contained(|| {
         let file = open::open(place)?;
         let groups = names::list(&file)?;
-        let [root] = &groups[..] else { return Ok(None) };
-        if !root.group.is_empty() {
+        let seen = detect::look(&file, &groups)?;
+        if seen.is_empty() {
             return Ok(None);
         }
-        let seen = detect::look(&file, &groups)?;
+        let is_flat = matches!(&groups[..], [root] if root.group.is_empty());
         let large = seen::without_small(&seen);
-        let is_sample = seen::are_one_sample(&large);
-        let is_surely_sample = is_sample && seen::are_surely_one_sample(&large, seen.len());
-        Ok(Some(Outline { names: root.datasets.clone(), told: seen::describe_all(&seen), is_sample, is_surely_sample }))
+        let is_sample = is_flat && seen::are_one_sample(&large);
+        let is_labelled = is_flat && seen::are_labelled_image(&seen);
+        let is_surely_sample = is_sample && seen::are_surely_one_sample(&large, seen.len()) || is_labelled;
+        let layout = layout_of(&file, wanted).map(|(layout, _)| layout);
+        Ok(Some(Outline {
+            names: groups.iter().flat_map(|one| one.datasets.iter().map(|name| one.path(name))).collect(),
+            is_flat,
+            told: seen::describe_all(&seen),
+            is_sample: is_sample || is_labelled,
+            is_surely_sample,
+            value_of_file: detect::value_of_file(&file, &layout, &seen, wanted)?,
+            refusal: layout.err().filter(|error| error.kind() == ErrorKind::Usage),
+        }))
     })
 }
 

@@ -101,14 +101,17 @@ fn classes(file: &ShardFile, wanted: &FieldSelection) -> Result<Vec<Vec<u8>>> {
     Ok(found.unwrap_or_default())
 }
 
-fn outline(file: &ShardFile) -> Result<Option<Outline>> {
+fn outline(file: &ShardFile, _: &FieldSelection) -> Result<Option<Outline>> {
     let seen = NumpyFile::open(file)?.seen();
     let names = seen.iter().map(|one| one.path.clone()).collect();
     Ok(Some(Outline {
         names,
+        is_flat: true,
         told: seen::describe_all(&seen),
         is_sample: seen::are_one_sample(&seen),
         is_surely_sample: false,
+        value_of_file: None,
+        refusal: None,
     }))
 }
 

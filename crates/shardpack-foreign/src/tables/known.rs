@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use shardpack_format::Error;
+
 /// Warnings about splits that are ranges of rows.
 #[derive(Debug, Default)]
 pub struct OddSplits {
@@ -11,17 +13,23 @@ pub struct OddSplits {
     pub shared: Option<String>,
 }
 
-/// The arrays of a file without groups.
+/// The arrays of a file.
 #[derive(Debug)]
 pub struct Outline {
     /// The names of its arrays.
     pub names: Vec<String>,
+    /// Whether all are outside of groups.
+    pub is_flat: bool,
     /// The same with types and axes, for the user.
     pub told: String,
     /// Whether they look like one sample, an image with masks of its size, and not like rows of a table.
     pub is_sample: bool,
     /// Whether they can be nothing but one sample, by their names or because they have no number of rows in common.
     pub is_surely_sample: bool,
+    /// A value of the whole file that rows would leave out, for the user: a label, or a number beside rows without labels.
+    pub value_of_file: Option<String>,
+    /// Why its rows cannot be read, if the choice of other arrays may help.
+    pub refusal: Option<Error>,
 }
 
 /// Why a row that no split names does not go in.

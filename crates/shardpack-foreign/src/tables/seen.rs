@@ -117,6 +117,11 @@ impl Seen {
             && !is_colours(self.shape.last())
     }
 
+    /// Whether it is one number or text, whatever its axes.
+    pub fn is_one_item(&self) -> bool {
+        self.shape.iter().product::<u64>() == 1
+    }
+
     /// Whether rows, or the items of its one row, may be labels of `rows` images.
     pub fn is_label(&self, rows: u64) -> bool {
         let fits = match self.shape[..] {
@@ -179,15 +184,28 @@ pub(crate) fn without_small(seen: &[Seen]) -> Vec<Seen> {
     if small.iter().any(is_beside) { seen.to_vec() } else { large }
 }
 
+/// Whether datasets are an image with its label: one has the name and the axes of a single image, and a label is one item. No other
+/// has a value for each row of the image.
+pub(crate) fn are_labelled_image(seen: &[Seen]) -> bool {
+    let is_label = |one: &Seen| one.is_one_item() && label_rank(&one.path).is_some();
+    let has_no_rows = |image: &Seen| {
+        seen.iter()
+            .all(|one| one.shape.len() >= 2 && one.shape.starts_with(&image.shape[..2]) || one.rows() != image.rows())
+    };
+    seen.iter().any(is_label) && seen.iter().any(|one| one.dtype.is_some() && is_single_image(one) && has_no_rows(one))
+}
+
+/// Whether a dataset has the name and the axes of a single image.
+fn is_single_image(one: &Seen) -> bool {
+    let few = |axis: Option<&u64>| axis.is_some_and(|axis| (1..=COLOURS).contains(axis));
+    names::is_called(&one.path, &["image", "img"])
+        && (one.shape.len() == 2 || one.shape.len() == 3 && (few(one.shape.first()) || few(one.shape.last())))
+}
+
 /// Whether datasets that look like one sample can be nothing else: the name of one is the name of a single image and it has the axes of
 /// an image, or no number of rows is common to all. `all` counts the small datasets beside them too.
 pub(crate) fn are_surely_one_sample(seen: &[Seen], all: usize) -> bool {
-    let few = |axis: Option<&u64>| axis.is_some_and(|axis| (1..=COLOURS).contains(axis));
-    let is_image = |one: &Seen| {
-        names::is_called(&one.path, &["image", "img"])
-            && (one.shape.len() == 2 || one.shape.len() == 3 && (few(one.shape.first()) || few(one.shape.last())))
-    };
-    all > 1 && (seen.iter().any(is_image) || seen.iter().any(|one| one.rows() != seen[0].rows()))
+    all > 1 && (seen.iter().any(is_single_image) || seen.iter().any(|one| one.rows() != seen[0].rows()))
 }
 
 /// Whether two axes of a dataset are the first or the last axes of all.

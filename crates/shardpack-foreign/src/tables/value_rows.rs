@@ -2,7 +2,11 @@
 //!
 //! The header of an array decides the form of its rows. Items of arrays are passed on as stored.
 
-use shardpack_format::{Error, Result, component::Form, formats::foreign::FieldSelection};
+use shardpack_format::{
+    Error, Result,
+    component::{Component, Form},
+    formats::foreign::FieldSelection,
+};
 
 use super::{
     Arrays, Rows,
@@ -35,16 +39,22 @@ pub(crate) fn tables(file: &dyn Arrays, seen: &[Seen], wanted: &FieldSelection) 
     let mut tables = Vec::new();
     for of in splits {
         let own: Vec<&Seen> = all.iter().copied().filter(|one| split(&one.path) == of).collect();
-        let count = |rows: Option<u64>| own.iter().filter(|one| one.rows() == rows).count();
-        let most = own.iter().map(|one| count(one.rows())).max().unwrap_or(0);
+        // The arrays that the user names decide on the number of rows.
+        let is_named = |one: &&Seen| wanted.components.iter().flatten().any(|said| is_field(said, &name(one, &own)));
+        let named: Vec<&Seen> = own.iter().copied().filter(is_named).collect();
+        let counted = if named.is_empty() { &own } else { &named };
+        let count = |rows: Option<u64>| counted.iter().filter(|one| one.rows() == rows).count();
+        let most = counted.iter().map(|one| count(one.rows())).max().unwrap_or(0);
         let mut likely: Vec<u64> =
-            own.iter().filter(|one| count(one.rows()) == most).filter_map(|one| one.rows()).collect();
+            counted.iter().filter(|one| count(one.rows()) == most).filter_map(|one| one.rows()).collect();
         likely.sort_unstable();
         likely.dedup();
         let [rows] = likely[..] else {
             let told: Vec<_> = own.iter().map(|one| one.describe()).collect();
             let what = format!("{}s of different numbers of rows: {}", file.noun(), told.join(", "));
-            return Err(Error::usage(what));
+            return Err(
+                Error::usage(what).help("--components NAMES takes those of one number of rows, with commas between")
+            );
         };
         let kept: Vec<&Seen> = own.into_iter().filter(|one| one.rows() == Some(rows)).collect();
         let label = kept
@@ -92,6 +102,11 @@ fn name(one: &Seen, all: &[&Seen]) -> String {
         1 if !short(one).is_empty() => short(one),
         _ => one.path.clone(),
     }
+}
+
+/// Whether the wanted component `said` is the field `name`.
+fn is_field(said: &str, name: &str) -> bool {
+    Component::field(name).is_ok_and(|field| field.name() == said)
 }
 
 fn dtype_or_text(one: &Seen) -> bool {

@@ -354,8 +354,13 @@ pub trait Walk {
     }
 
     /// Unreadable or missing parts of the file that no record reports; complete after the last record, or after the walk
-    /// has failed. Each counts as a damaged record.
+    /// has failed. Each counts as a damaged record, or as many as [`Walk::lost_records`] has.
     fn lost(&mut self) -> Vec<Error> {
+        Vec::new()
+    }
+
+    /// Numbers of records that the errors of [`Walk::lost`] stand for, in their order, after that call; one each, if empty.
+    fn lost_records(&self) -> Vec<u64> {
         Vec::new()
     }
 

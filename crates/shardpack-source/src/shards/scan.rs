@@ -28,6 +28,8 @@ pub(super) const LOOKS: usize = 512;
 const NAME_BYTES: usize = 4096;
 /// Maximum number of distinct reasons; further reasons count as the last one.
 const REASONS: usize = 64;
+/// Maximum number of lost samples of a file that are counted one by one; the reason has the number of all.
+const MAX_LOST: u64 = 1 << 16;
 /// Samples between two progress reports.
 const TELL: u64 = 256;
 
@@ -219,7 +221,8 @@ pub(super) fn scan(
     monitor.advance(samples, bytes);
     scanned.remarks.extend(walk.notes());
     let found = (scanned.rows.len() + scanned.values.len() + scanned.refused.len()) as u64;
-    scanned.refuse_lost(&walk.lost().into_iter().chain(unlike).collect::<Vec<_>>());
+    let lost = walk.lost().into_iter().chain(unlike).collect::<Vec<_>>();
+    scanned.refuse_lost(&lost, &walk.lost_records());
     for (what, entries) in walk.passed() {
         *scanned.passed.entry(what).or_default() += entries;
     }
@@ -408,13 +411,22 @@ impl Scanned {
         self.refused.push(Refused { name: format!("@{offset}").into_bytes(), said: None, offset, reason });
     }
 
-    /// Reports missing or unreadable items, each under its own name.
-    fn refuse_lost(&mut self, lost: &[Error]) {
+    /// Reports missing or unreadable items, each under its own name; errors stand for as many as `counts` has, or for one each. Damage
+    /// that takes no item is a remark.
+    fn refuse_lost(&mut self, lost: &[Error], counts: &[u64]) {
         self.is_damaged |= !lost.is_empty();
-        for (number, error) in lost.iter().enumerate() {
+        let mut number = 0;
+        for (at, error) in lost.iter().enumerate() {
+            let count = counts.get(at).copied().unwrap_or(1);
+            if count == 0 {
+                self.remarks.push(error.what());
+            }
             let offset = error.location().byte.unwrap_or(0);
-            let name = if number == 0 { format!("@{offset}") } else { format!("@{offset}-{number}") };
-            self.refused.push(Refused { name: name.into_bytes(), said: None, offset, reason: error.what() });
+            for _ in 0..count.min(MAX_LOST.saturating_sub(number).max(1)) {
+                let name = if number == 0 { format!("@{offset}") } else { format!("@{offset}-{number}") };
+                self.refused.push(Refused { name: name.into_bytes(), said: None, offset, reason: error.what() });
+                number += 1;
+            }
         }
     }
 

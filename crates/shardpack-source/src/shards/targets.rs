@@ -11,7 +11,7 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    component::{self, Component, Form, Kind, Type, numpy_name},
+    component::{self, Component, Form, Kind, MAX_DATASET_COMPONENTS, Type, numpy_name},
     field_names,
     formats::foreign::FieldSelection,
 };
@@ -32,6 +32,8 @@ use crate::{
     target_values::{Arrays, EXTENSIONS, Target, array_text, stem},
 };
 
+/// Advice if a target has the name of another component.
+const OTHER_NAME: &str = "--target NAME=COLUMN gives the values of COLUMN another name";
 /// Component whose members may be targets.
 const JSON: &str = "json";
 /// Names of label fields, which readers list as `labels`.
@@ -167,10 +169,14 @@ impl Shards {
             let name = Component::field(&field).map_or_else(|_| field.to_lowercase(), |one| one.name().to_owned());
             let own = named(&name).or_else(|| named(LABEL).filter(|_| is_label)).map(Place::Component);
             let has_no_member = || {
-                let names: Vec<_> = table.kinds.iter().map(Component::column).collect(); //(|at| table.kinds[at].column()).collect();
+                let names: Vec<_> = table.kinds.iter().map(Component::column).collect();
                 let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
                 let what = match table.payload.as_ref().is_some_and(|payload| payload.column() == name) {
                     true => "it is the payload of the samples".to_owned(),
+                    false if first.ignored.contains_key(&format!("{COMPONENT}{field}")) => {
+                        "the field is there, and is of a type that is not read as numbers, such as decimals and times"
+                            .to_owned()
+                    }
                     false => format!("no such field beside image and label: there are {there}"),
                 };
                 Error::usage(format!("--target {}: {what}", target.column))
@@ -259,7 +265,8 @@ impl Shards {
             kinds[at] = component;
             columns.push((at, arrays));
         }
-        component::check(&kinds)?;
+        let is_of_names = kinds.len() <= MAX_DATASET_COMPONENTS;
+        component::check(&kinds).map_err(|error| if is_of_names { error.help(OTHER_NAME) } else { error })?;
         let (forms, texts) = (Arc::new(forms), Arc::new(texts));
         let mut start = 0;
         for one in found {
@@ -462,13 +469,13 @@ fn content(reader: &dyn SampleReader, listing: &Listing, number: u64, which: usi
     })
 }
 
-/// A member of a JSON object; empty if there is none.
+/// A member of a JSON object, the last one of the name, as JSON readers take it; empty if there is none.
 fn member(object: &str, name: &str) -> Value {
     let mut compact = Vec::with_capacity(object.len());
     json::compact(object, &mut compact);
     let members = str::from_utf8(&compact).ok().and_then(json::members);
     let members = members.ok_or_else(|| "the component json is no JSON object".to_owned())?;
-    Ok(members.into_iter().find(|(own, _)| own == name).map_or_else(String::new, |(_, raw)| raw.to_owned()))
+    Ok(members.into_iter().rfind(|(own, _)| own == name).map_or_else(String::new, |(_, raw)| raw.to_owned()))
 }
 
 #[cfg(test)]
@@ -480,6 +487,7 @@ mod tests {
         for (object, name, expected) in [
             ("{\"a\": [1, 2], \"b\": NaN}", "a", Ok("[1,2]")),
             ("{\"a\": [1, 2], \"b\": NaN}", "b", Ok("NaN")),
+            ("{\"a\": 1, \"b\": 3, \"a\": 2}", "a", Ok("2")),
             ("{}", "a", Ok("")),
             ("[1]", "a", Err(())),
             ("{\"a\":", "a", Err(())),
