@@ -76,57 +76,38 @@ impl Wanted {
             },
             _ => None,
         };
-        let so_far = match (self.is_optional(), rows) {
-            (true, _) => SoFar::Each(Vec::new()),
-            (false, Some((dtype, row))) => SoFar::Ragged { dtype, row, items: Vec::new(), lengths: Vec::new() },
-            (false, None) => SoFar::Nothing,
+        let values = match (self.is_optional(), rows) {
+            (true, _) => Some(Values::Each(Vec::new())),
+            (false, Some((dtype, row))) => Some(Values::Ragged { dtype, row, items: Vec::new(), offsets: vec![0] }),
+            (false, None) => None,
         };
-        Gathered { so_far, len: 0 }
+        Gathered { values, len: 0 }
     }
 }
 
 /// The values of a component for consecutive samples.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
-    so_far: SoFar,
+    /// In the first form of [`Values`] that all of them have; `None` before the first.
+    values: Option<Values>,
     len: usize,
-}
-
-/// The values so far, in the first of these forms that all of them have.
-#[derive(Debug, Default)]
-enum SoFar {
-    #[default]
-    Nothing,
-    /// Arrays of one form.
-    Stacked {
-        form: Form,
-        items: Vec<u8>,
-    },
-    /// Arrays of one dtype whose shapes differ in the first axis at most: the shape of a row, and the rows of each array.
-    Ragged {
-        dtype: String,
-        row: Vec<u64>,
-        items: Vec<u8>,
-        lengths: Vec<u64>,
-    },
-    Each(Vec<Option<(Form, Vec<u8>)>>),
 }
 
 impl Gathered {
     pub fn push(&mut self, value: Value<'_>) {
-        match (value, &mut self.so_far) {
-            (Value::Array(form, new), SoFar::Stacked { form: known, items }) if *form == *known => {
+        match (value, &mut self.values) {
+            (Value::Array(form, new), Some(Values::Stacked { form: known, items })) if *form == *known => {
                 items.extend_from_slice(&new);
             }
-            (Value::Array(form, new), SoFar::Ragged { dtype, row, items, lengths })
+            (Value::Array(form, new), Some(Values::Ragged { dtype, row, items, offsets }))
                 if rows(&form) == Some((dtype, row)) =>
             {
                 items.extend_from_slice(&new);
-                lengths.extend(first_axis(&form));
+                offsets.extend(first_axis(&form).map(|length| offsets[offsets.len() - 1] + length));
             }
             (Value::Array(form, items), _) => {
                 let (form, items) = (form.into_owned(), items.into_owned());
-                return self.append(Self { so_far: SoFar::Stacked { form, items }, len: 1 });
+                return self.append(Self { values: Some(Values::Stacked { form, items }), len: 1 });
             }
             (Value::Content(form, content), _) => self.each().push(Some((form, content))),
             (Value::Missing, _) => self.each().push(None),
@@ -135,91 +116,78 @@ impl Gathered {
     }
 
     /// Appends the values of `other`.
-    pub fn append(&mut self, mut other: Self) {
-        self.so_far = match (std::mem::take(&mut self.so_far), std::mem::take(&mut other.so_far)) {
-            (one, SoFar::Nothing) | (SoFar::Nothing, one) => one,
-            (SoFar::Stacked { form, mut items }, SoFar::Stacked { form: new, items: more }) if form == new => {
+    pub fn append(&mut self, other: Self) {
+        self.values = match (self.values.take(), other.values) {
+            (one, None) | (None, one) => one,
+            (Some(Values::Stacked { form, mut items }), Some(Values::Stacked { form: new, items: more }))
+                if form == new =>
+            {
                 items.extend(more);
-                SoFar::Stacked { form, items }
+                Some(Values::Stacked { form, items })
             }
-            (one, new) => match (one.into_ragged(self.len), new.into_ragged(other.len)) {
+            (Some(one), Some(new)) => Some(match (ragged(one, self.len), ragged(new, other.len)) {
                 (
-                    SoFar::Ragged { dtype, row, mut items, mut lengths },
-                    SoFar::Ragged { dtype: of_new, row: row_of_new, items: more, lengths: lengths_of_new },
+                    Values::Ragged { dtype, row, mut items, mut offsets },
+                    Values::Ragged { dtype: of_new, row: row_of_new, items: more, offsets: new },
                 ) if (&dtype, &row) == (&of_new, &row_of_new) => {
+                    let end = offsets[offsets.len() - 1];
                     items.extend(more);
-                    lengths.extend(lengths_of_new);
-                    SoFar::Ragged { dtype, row, items, lengths }
+                    offsets.extend(new.iter().skip(1).map(|offset| end + offset));
+                    Values::Ragged { dtype, row, items, offsets }
                 }
                 (one, new) => {
-                    let (mut one, new) = (one.into_each(self.len), new.into_each(other.len));
-                    one.extend(new);
-                    SoFar::Each(one)
+                    let mut each = each(one, self.len);
+                    each.extend(self::each(new, other.len));
+                    Values::Each(each)
                 }
-            },
+            }),
         };
         self.len += other.len;
     }
 
     /// The values for a batch.
     pub fn into_values(self) -> Values {
-        match self.so_far {
-            SoFar::Nothing => Values::Each(Vec::new()),
-            SoFar::Stacked { form, items } => Values::Stacked { form, items },
-            SoFar::Ragged { dtype, row, items, lengths } => {
-                let ends = lengths.iter().scan(0, |end, length| {
-                    *end += length;
-                    Some(*end)
-                });
-                let offsets = std::iter::once(0).chain(ends).collect();
-                Values::Ragged { dtype, row, items, offsets }
-            }
-            SoFar::Each(each) => Values::Each(each),
-        }
+        self.values.unwrap_or_else(|| Values::Each(Vec::new()))
     }
 
     /// Switches to separate values, for good.
     fn each(&mut self) -> &mut Vec<Option<(Form, Vec<u8>)>> {
-        self.so_far = SoFar::Each(std::mem::take(&mut self.so_far).into_each(self.len));
-        match &mut self.so_far {
-            SoFar::Each(each) => each,
-            _ => unreachable!("set in the line above"),
+        let all = self.values.take().map_or_else(Vec::new, |values| each(values, self.len));
+        match self.values.insert(Values::Each(all)) {
+            Values::Each(each) => each,
+            _ => unreachable!("inserted in the line above"),
         }
     }
 }
 
-impl SoFar {
-    /// As rows, if `len` values of this form can be; else unchanged.
-    fn into_ragged(self, len: usize) -> Self {
-        match self {
-            Self::Stacked { form: Form::Array { dtype, shape }, items } if !shape.is_empty() => {
-                Self::Ragged { dtype, row: shape[1..].to_vec(), items, lengths: vec![shape[0]; len] }
-            }
-            other => other,
+/// The values of `len` samples as rows, if they can be; else unchanged.
+fn ragged(values: Values, len: usize) -> Values {
+    match values {
+        Values::Stacked { form: Form::Array { dtype, shape }, items } if !shape.is_empty() => {
+            let offsets = (0..=len as u64).map(|at| at * shape[0]).collect();
+            Values::Ragged { dtype, row: shape[1..].to_vec(), items, offsets }
         }
+        other => other,
     }
+}
 
-    /// Each of `len` values alone.
-    fn into_each(self, len: usize) -> Vec<Option<(Form, Vec<u8>)>> {
-        match self {
-            Self::Nothing => Vec::new(),
-            Self::Each(each) => each,
-            Self::Stacked { form, items } => {
-                let bytes = items.len() / len.max(1);
-                (0..len).map(|at| Some(content(&form, &items[at * bytes..(at + 1) * bytes]))).collect()
-            }
-            Self::Ragged { dtype, row, items, lengths } => {
-                let row_bytes = items.len() / usize::try_from(lengths.iter().sum::<u64>()).unwrap_or(usize::MAX).max(1);
-                let mut left = &items[..];
-                let each = lengths.into_iter().map(|length| {
-                    // The items of all rows are in memory, so their lengths fit.
-                    let (own, rest) = left.split_at(length as usize * row_bytes);
-                    left = rest;
-                    let shape = std::iter::once(length).chain(row.iter().copied()).collect();
-                    Some(content(&Form::Array { dtype: dtype.clone(), shape }, own))
-                });
-                each.collect()
-            }
+/// The value of each of `len` samples alone.
+fn each(values: Values, len: usize) -> Vec<Option<(Form, Vec<u8>)>> {
+    match values {
+        Values::Each(each) => each,
+        Values::Stacked { form, items } => {
+            let bytes = items.len() / len.max(1);
+            (0..len).map(|at| Some(content(&form, &items[at * bytes..(at + 1) * bytes]))).collect()
+        }
+        Values::Ragged { dtype, row, items, offsets } => {
+            // The items of all rows are in memory, so their numbers fit.
+            let row_bytes = items.len() / (offsets[offsets.len() - 1] as usize).max(1);
+            let each = offsets.windows(2).map(|of| {
+                let shape = std::iter::once(of[1] - of[0]).chain(row.iter().copied()).collect();
+                let form = Form::Array { dtype: dtype.clone(), shape };
+                Some(content(&form, &items[of[0] as usize * row_bytes..of[1] as usize * row_bytes]))
+            });
+            each.collect()
         }
     }
 }
