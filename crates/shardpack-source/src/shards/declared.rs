@@ -211,7 +211,7 @@ mod tests {
             (README, of_path("hf://datasets/a"), "outside of the folder"),
             (README, of_path("data/**"), "any depth"),
             (README, "---\nconfigs:\n- data_dir: x\n---\n".to_owned(), "without data_files"),
-            (README, "---\nconfigs: {}\n---\n".to_owned(), "not supported"),
+            (README, "---\nconfigs: {}\n---\n".to_owned(), "not a list"),
         ] {
             let error = of(name, &text).unwrap_err().to_string();
             assert!(error.contains(expected) && error.starts_with(&format!("repo/{name}: ")), "{error}");
