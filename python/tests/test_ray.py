@@ -512,7 +512,7 @@ def test_ray_data_has_components_arrays_and_samples_without_labels(
         tmp_path / "photos", tmp_path / "packed", no_labels=True, with_=["txt", "key"], compress="zstd"
     ).ok
     found = rows_of(shardpack.ray.dataset(tmp_path / "packed"))
-    dataset = shardpack.Dataset(tmp_path / "packed")
+    dataset = shardpack.Dataset(tmp_path / "packed", raw=True)
     assert len(found) == 20
     for row, sample in zip(found, dataset, strict=True):
         assert (row["label"], row["class"], row["image"]) == (None, None, sample.bytes)
