@@ -7,29 +7,25 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, NoReturn, Union
+from typing import Any, NoReturn
 
 import numpy as np
 
-from . import _native, distributed
+from . import _loading, _native, distributed
 from ._epoch import Epoch
+from ._loading import Transform
 from ._mapped import Mapped
 from ._options import choice, flag, function, refuse, several, whole, whole_or_none
-from ._sizes import in_bytes, shown
-from ._stores import Settings, Store, is_url, open_native
+from ._sizes import in_bytes
+from ._stores import Settings, Store, open_native
 from .batch import NO_LABEL, Batch, Encoded, NamedBatch
 from .errors import UsageError
 from .part import Part
 from .ragged import Ragged
 from .receipt import Expected, Receipt
 from .running import PathLike
-from .transforms import Pipeline, Step, imagenet_eval, imagenet_train
 
 __all__ = ["Loader"]
-
-#: Values of `transform`: `train`, `eval`, steps, or a pipeline.
-Transform = Union[str, Sequence[Step], Pipeline]
 
 
 class Loader:
@@ -161,19 +157,19 @@ class Loader:
         if isinstance(path, (str, os.PathLike)):
             parts = [Part(path, part_seed=part_seed, **chosen)]  # type: ignore[arg-type]
         else:
-            parts = _mix(path)
+            parts = _loading.mix(path)
             if told := [name for name, value in chosen.items() if value is not None]:
                 raise UsageError(f"{told[0]} of a mix: each Part has its own")
         if not parts:
             raise UsageError("a mix of no datasets")
         if output is not None:
             choice(output, "output", ("torch", "numpy"))
-        pipeline = _pipeline(transform)
+        pipeline = _loading.pipeline(transform)
         if transform is not None and sample_transform is not None:
             raise UsageError("transform and sample_transform: give only one")
         if flag(pin_memory, "pin_memory") and (transform is None or output == "numpy"):
             raise UsageError("pin_memory is for images that a native transform makes, as torch tensors")
-        stores = _stores_of(parts, Settings.of(store), Settings().with_cache(cache_dir, cache_bytes))
+        stores = _loading.stores_of(parts, Settings.of(store), Settings().with_cache(cache_dir, cache_bytes))
         opened = [open_native(one.path, store=settings) for one, settings in zip(parts, stores)]
         #: Datasets until the engine takes them, so that manifests are read once.
         self._opened: list[_native.Dataset] = opened
@@ -194,7 +190,7 @@ class Loader:
             "weights": None if epoch_samples is None else [weights, whole(epoch_samples, "epoch_samples", 1)],
             "batch": whole(batch_size, "batch_size", 1),
             "seed": whole(seed, "seed"),
-            "shuffle": _shuffle(shuffle),
+            "shuffle": _loading.shuffle(shuffle),
             "lanes": whole_or_none(lanes, "lanes", 1),
             "last": choice(last, "last", ("short", "drop", "pad")),
             "transform": None if pipeline is None else pipeline._request,
@@ -568,58 +564,3 @@ _AHEAD = 4
 
 #: Numbers of threads are below this.
 _THREADS_END = 4097
-
-
-def _mix(given: Any) -> list[Part]:
-    """The parts of a mix."""
-    if isinstance(given, Part):
-        return [given]
-    parts = several(given, "path", "Parts")
-    for one in parts:
-        if not isinstance(one, Part):
-            raise UsageError(
-                f"{shown(one)} in a list of datasets: a mix is a list of Parts",
-                help='[shardpack.Part("one"), shardpack.Part("two")]',
-            )
-    return parts
-
-
-def _shuffle(shuffle: Any) -> str:
-    if isinstance(shuffle, str):
-        return choice(shuffle, "shuffle", ("lanes", "full", "none"))
-    return "lanes" if flag(shuffle, "shuffle") else "none"
-
-
-def _stores_of(parts: Sequence[Part], shared: Settings, cached: Settings) -> list[Settings]:
-    """Store settings of each part, with the cache, which applies to all URLs."""
-    is_for_all = len(parts) == 1
-    if not is_for_all and not any(is_url(one.path) for one in parts):
-        for given, said in ((shared, "settings of a store are"), (cached, "a cache is")):
-            if given:
-                raise UsageError(f"{said} given, and these are folders", os.fspath(parts[0].path))
-    none = Settings()
-    stores = []
-    for one in parts:
-        is_meant = is_for_all or is_url(one.path)
-        own = Settings.of(one.store) if one.store is not None else shared if is_meant else none
-        stores.append(replace(own, cache=cached.cache) if is_meant else own)
-    return stores
-
-
-def _pipeline(transform: Transform | None) -> Pipeline | None:
-    if transform is None or isinstance(transform, Pipeline):
-        return transform
-    if transform == "train":
-        return imagenet_train()
-    if transform == "eval":
-        return imagenet_eval()
-    if isinstance(transform, Step):
-        return Pipeline([transform])
-    if isinstance(transform, str):
-        raise UsageError(f"transform={transform!r}: train, eval, steps of shardpack.transforms, or a Pipeline")
-    if callable(transform):
-        raise UsageError(
-            f"transform={shown(transform)}: a function, and no steps of shardpack.transforms",
-            help="sample_transform=lambda item: function(item.pil()) calls it in threads, as transforms of torchvision are called",
-        )
-    return Pipeline(several(transform, "transform", "steps of shardpack.transforms"))

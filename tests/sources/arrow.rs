@@ -194,8 +194,8 @@ fn the_only_configuration_of_a_repository_gives_the_splits() {
     fails("no file matches this pattern");
     readme(&format!("{one}- config_name: second\n  data_files: data/extra-*\n"));
     fails("describes 2 datasets: default, second").says("--split 'train=");
-    readme("- &x {a: b}\n");
-    fails("anchors, aliases and tags are not supported");
+    readme("- !t {a: b}\n");
+    fails("the tag !t, a type of another program");
     // Shards in the folder that the configuration does not name are counted.
     readme(one);
     fs::copy(files.join("xy/1.parquet"), repo.join("more.parquet")).unwrap();

@@ -172,11 +172,16 @@ pub fn jobs(peers: bool, full: bool) -> Result<Vec<Job>> {
     add(&torch, &["python/tests/test_litdata.py"], &path, "litdata");
     let sources = sources()?;
     add(&sources, &["python/tests/test_pages.py", "-k", "python.md"], site.as_os_str(), "datasets ray");
-    add(&torch, &["python/tests/test_rows.py", "-k", "torch"], &path, "torch");
+    add(&torch, &["python/tests/test_tables.py", "-k", "torch"], &path, "torch");
     for name in ["ragged", "cropped"] {
         add(&torch, &[&format!("python/tests/test_{name}.py")], &path, "torch");
     }
-    add(&sources, &["python/tests/test_rows.py", "-k", "hugging_face or pandas"], site.as_os_str(), "datasets pandas");
+    add(
+        &sources,
+        &["python/tests/test_tables.py", "-k", "hugging_face or pandas"],
+        site.as_os_str(),
+        "datasets pandas",
+    );
     // Needs its own cluster.
     add(&sources, &["python/tests/test_ray.py"], site.as_os_str(), "ray");
     Ok(jobs)

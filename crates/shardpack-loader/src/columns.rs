@@ -69,17 +69,19 @@ impl Wanted {
 
     /// No values yet.
     pub fn begin(&self) -> Gathered {
-        let rows = match self.declared.as_ref().map(|declared| &declared.kind) {
+        let each = || Some(Values::Each(Vec::new()));
+        let values = match self.declared.as_ref().map(|declared| &declared.kind) {
+            _ if self.is_optional() => each(),
             Some(Kind::Array { dtype: Some(dtype), shape: Some(shape) }) => match &shape[..] {
-                [None, row @ ..] => row.iter().copied().collect::<Option<Vec<u64>>>().map(|row| (dtype.clone(), row)),
+                [None, row @ ..] if let Some(row) = row.iter().copied().collect::<Option<Vec<u64>>>() => {
+                    Some(Values::Ragged { dtype: dtype.clone(), row, items: Vec::new(), offsets: vec![0] })
+                }
+                shape if shape.contains(&None) => each(),
                 _ => None,
             },
+            // Arrays without a common form.
+            Some(Kind::Array { .. }) => each(),
             _ => None,
-        };
-        let values = match (self.is_optional(), rows) {
-            (true, _) => Some(Values::Each(Vec::new())),
-            (false, Some((dtype, row))) => Some(Values::Ragged { dtype, row, items: Vec::new(), offsets: vec![0] }),
-            (false, None) => None,
         };
         Gathered { values, len: 0 }
     }
@@ -322,6 +324,13 @@ mod tests {
         assert_eq!(ragged(values(Some("<u2[?x0]"), &[&[3, 0]])), of(&[0], 0, &[0, 3]));
         assert!(matches!(values(Some("<u2[2x4]"), &[&[2, 4], &[2, 4]]), Values::Stacked { .. }));
         assert!(matches!(values(Some("<u2[2]?"), &[&[2], &[2]]), Values::Each(each) if each.len() == 2));
+        // Arrays without a common form are separate in every batch, whatever they happen to be there.
+        for declared in ["<u2[2x?]", "<u2", "array[?]", "array"] {
+            assert!(
+                matches!(values(Some(declared), &[&[2, 4], &[2, 4]]), Values::Each(each) if each.len() == 2),
+                "{declared}"
+            );
+        }
         // An array that contradicts the declared type stays as it is.
         assert!(matches!(values(Some("<u2[?x4]"), &[&[2, 4], &[2, 3]]), Values::Each(each) if each.len() == 2));
         assert!(wanted(Some("<u2[2]?")).is_optional() && !wanted(Some("<u2[2]")).is_optional());

@@ -1,7 +1,7 @@
 //! YAML of small files that describe a dataset: `data.yaml` of YOLO, the front matter of a README.
 //!
-//! Holds at all times: a scalar is the text that is written (`7`, `yes`), or null; a value with an anchor, an alias or a tag is an error
-//! where it is used, so no document grows; a key that is there twice is an error.
+//! Holds at all times: a scalar is the text that is written (`7`, `yes`), or null; a value with an alias or a tag is an error where it is
+//! used, because aliases may repeat without bound, and tags name types of other programs; a key that is there twice is an error.
 
 use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ const DEPTH_LIMIT: usize = 16;
 /// The value of the key `key` in the map that `text` is; `None` if it has no such key, or is no map.
 ///
 /// # Errors
-/// The reason, if `text` is no YAML, or the value is not supported.
+/// The reason, if `text` is no YAML, or the value has an alias or a tag.
 pub(crate) fn member(text: &str, key: &str) -> Result<Option<Value>, String> {
     let mut reader = Reader { events: Parser::new_from_str(text.strip_prefix('\u{feff}').unwrap_or(text)) };
     // Up to the first value of the first document.
@@ -44,7 +44,7 @@ struct Reader<'t> {
     events: Parser<'t, StrInput<'t>>,
 }
 
-/// A value, or the reason why it is not supported.
+/// A value, or the reason to refuse it.
 type Node = Result<Value, String>;
 
 impl<'t> Reader<'t> {
@@ -61,14 +61,17 @@ impl<'t> Reader<'t> {
         if depth > DEPTH_LIMIT {
             return Err(format!("more than {DEPTH_LIMIT} lists and maps inside of each other"));
         }
-        let (is_plain, node) = match event {
-            Event::Scalar(text, style, anchor, tag) => (anchor == 0 && tag.is_none(), Ok(scalar(&text, style))),
-            Event::SequenceStart(anchor, tag) => (anchor == 0 && tag.is_none(), self.list(depth)?),
-            Event::MappingStart(anchor, tag) => (anchor == 0 && tag.is_none(), self.map(depth)?),
-            Event::Alias(_) => (false, Ok(Value::Null)),
+        let (tag, node) = match event {
+            Event::Scalar(text, style, _, tag) => (tag, Ok(scalar(&text, style))),
+            Event::SequenceStart(_, tag) => (tag, self.list(depth)?),
+            Event::MappingStart(_, tag) => (tag, self.map(depth)?),
+            Event::Alias(_) => (None, Err("an alias (*NAME) in place of the value itself".to_owned())),
             _ => return Err("a list or a map has no end".to_owned()),
         };
-        Ok(if is_plain { node } else { Err("anchors, aliases and tags are not supported".to_owned()) })
+        Ok(match tag {
+            None => node,
+            Some(tag) => Err(format!("the tag {tag}, a type of another program")),
+        })
     }
 
     fn list(&mut self, depth: usize) -> Result<Node, String> {
@@ -160,13 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_an_error_where_it_is_used() {
+    fn aliases_and_tags_are_errors_where_they_are_used() {
         let deep = format!("k: {}{}", "[".repeat(20), "]".repeat(20));
         for (text, why) in [
-            ("k: &x [a]", "anchors"),
-            ("a: &x b\nk: [*x]", "anchors"),
-            ("k: !!binary aGk=", "tags"),
-            ("k: {a: !t b}", "tags"),
+            ("a: &x b\nk: [*x]", "an alias"),
+            ("k: !!binary aGk=", "the tag"),
+            ("k: {a: !t b}", "the tag !t"),
             ("k: {a: 1, a: 2}", "\"a\" is there twice"),
             ("k: 1\nk: 2", "k is there twice"),
             ("k: {[a]: 1}", "a key is no text"),
@@ -177,6 +179,6 @@ mod tests {
             let error = member(text, "k");
             assert!(error.as_ref().is_err_and(|error| error.contains(why)), "{text}: {error:?}");
         }
-        assert_eq!(member("a: !t {x: &y [1]}\nk: v", "k"), Ok(Some(json!("v"))));
+        assert_eq!(member("a: !t {x: &y [1]}\nk: &z v", "k"), Ok(Some(json!("v"))));
     }
 }

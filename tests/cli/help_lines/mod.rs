@@ -6,6 +6,7 @@
 mod at_urls;
 mod elsewhere;
 mod lines;
+mod lists;
 mod pack;
 mod sealed;
 mod shards;
@@ -129,7 +130,7 @@ fn flip(bench: &Bench) {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    pack::ROWS.iter().chain(sources::ROWS).chain(shards::ROWS).chain(sealed::ROWS).chain(slurm::ROWS)
+    pack::ROWS.iter().chain(sources::ROWS).chain(lists::ROWS).chain(shards::ROWS).chain(sealed::ROWS).chain(slurm::ROWS)
 }
 
 /// Follows the help of each row.
@@ -160,8 +161,13 @@ fn what_help_says_of_packing_works() {
 }
 
 #[test]
-fn what_help_says_of_trees_and_lists_works() {
+fn what_help_says_of_trees_works() {
     follow(sources::ROWS);
+}
+
+#[test]
+fn what_help_says_of_lists_works() {
+    follow(lists::ROWS);
 }
 
 #[test]

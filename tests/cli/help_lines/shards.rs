@@ -160,7 +160,7 @@ a = np.load(sys.argv[1]); np.savez(sys.argv[1], x=np.ascontiguousarray(a[\"x\"])
     ),
     (
         "a README whose configurations are not read",
-        |bench| repository(bench, "- &x {config_name: x}\n"),
+        |bench| repository(bench, "- !t {config_name: x}\n"),
         "convert @repo DST",
         2,
         "name the files of each split: --split train=FILES --split test=FILES DST instead of SRC",

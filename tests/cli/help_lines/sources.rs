@@ -1,12 +1,12 @@
-//! Help lines of trees, lists, and several sources.
+//! Help lines of trees and of several sources; `lists` has those of lists.
 
 use super::{Row, go, nothing};
 
 /// A list of all images, beside them in `lists`: paths from SRC, a number as label.
-const LIST: &str = "$ mkdir @lists && cd SRC && (echo path,label; ls */*.jpg | sed s/$/,0/) > @lists/l.csv";
+pub const LIST: &str = "$ mkdir @lists && cd SRC && (echo path,label; ls */*.jpg | sed s/$/,0/) > @lists/l.csv";
 
 /// COCO with a category for each of two images.
-const COCO: &str = r#"$ mkdir @coco && for i in 1 2; do cp $(ls SRC/*/*.jpg|sed -n ${i}p) @coco/$i.jpg; done; echo '{"images":[{"id":1,"file_name":"1.jpg"},{"id":2,"file_name":"2.jpg"}],"annotations":[{"image_id":1,"category_id":1,"bbox":[0,0,1,1]},{"image_id":2,"category_id":2,"bbox":[0,0,1,1]}],"categories":[{"id":1,"name":"a"},{"id":2,"name":"b"}]}' > @coco/c.json"#;
+pub const COCO: &str = r#"$ mkdir @coco && for i in 1 2; do cp $(ls SRC/*/*.jpg|sed -n ${i}p) @coco/$i.jpg; done; echo '{"images":[{"id":1,"file_name":"1.jpg"},{"id":2,"file_name":"2.jpg"}],"annotations":[{"image_id":1,"category_id":1,"bbox":[0,0,1,1]},{"image_id":2,"category_id":2,"bbox":[0,0,1,1]}],"categories":[{"id":1,"name":"a"},{"id":2,"name":"b"}]}' > @coco/c.json"#;
 
 /// Images of two labels in one folder, as in `c0_2.jpg`.
 const FLAT: &str = "$ mkdir @flat && n=0; for i in SRC/*/*.jpg; do n=$((n+1)); cp $i @flat/c$((n%2))_$n.jpg; done";
@@ -299,166 +299,6 @@ np.save(\"X_train.npy\", np.zeros((6, 4, 4, 3), np.uint8)); np.save(\"y_train.np
             "pack @in @x --splits train",
             "pack @in @y --splits train,val --no-labels",
         ],
-    ),
-    (
-        "a list with another root",
-        |bench| go(bench, &[LIST]),
-        "pack @lists/l.csv DST",
-        1,
-        "set the folder of relative paths in a list with --root FOLDER",
-        &["pack @lists/l.csv DST --root SRC"],
-    ),
-    (
-        "paths from anywhere",
-        |bench| go(bench, &["$ mkdir @lists && (echo path,label; ls SRC/*/*.jpg | sed s/$/,0/) > @lists/l.csv"]),
-        "pack @lists/l.csv DST",
-        2,
-        "set the folder that holds all files with --root FOLDER; --root / accepts any path",
-        &["pack @lists/l.csv DST --root SRC", "pack @lists/l.csv @x --root /"],
-    ),
-    (
-        "COCO without images",
-        |bench| {
-            let coco = r#"$ mkdir @coco && echo '{"images":[{"id":1,"file_name":"1.jpg"}],"annotations":[],"categories":[]}' > @coco/c.json"#;
-            go(bench, &[coco, "$ mkdir @far && cp SRC/class-1/$(ls SRC/class-1|head -n1) @far/1.jpg"]);
-        },
-        "pack @coco/c.json DST",
-        2,
-        "set their folder with --root FOLDER",
-        &["pack @coco/c.json DST --root @far"],
-    ),
-    (
-        "columns of COCO",
-        |bench| go(bench, &[COCO]),
-        "pack @coco/c.json DST --label-column category",
-        2,
-        "--label-column category_id takes the category of each image, if it has one",
-        &["pack @coco/c.json DST --label-column category_id"],
-    ),
-    (
-        "several categories of an image",
-        |bench| go(bench, &[COCO, r#"$ sed -i 's/"image_id":2/"image_id":1/' @coco/c.json"#]),
-        "pack @coco/c.json DST --label-column category_id",
-        2,
-        "without --label-column, the annotations of an image are in its component json",
-        &["pack @coco/c.json DST"],
-    ),
-    (
-        "ids of two files",
-        |bench| {
-            let list = "$ mkdir @o && cd SRC && (echo path,label; ls */*.jpg | sed s/.jpg/,0/) > @lists.csv";
-            go(bench, &[list, "$ cp -r SRC @both && for i in @both/*/*.jpg; do echo x > ${i%.jpg}.png; done"]);
-        },
-        "pack @lists.csv DST --root @both",
-        2,
-        "write the extension of each path in the list, or make --root a folder with one of the two",
-        &[
-            "$ sed s/,0/.jpg,0/ @lists.csv > @full.csv",
-            "pack @full.csv DST --root @both",
-            "pack @lists.csv @x --root SRC",
-        ],
-    ),
-    (
-        "labels that are to be the paths",
-        |bench| go(bench, &["$ cd SRC && (echo image,photo; ls */*.jpg | sed s/^/0,/) > @l.csv"]),
-        "pack @l.csv DST --root SRC --label-column image",
-        2,
-        "choose the path column with --path-column NAME; --no-labels packs samples without a class",
-        &[
-            "pack @l.csv DST --root SRC --label-column image --path-column photo",
-            "pack @l.csv @x --root SRC --path-column photo --no-labels",
-        ],
-    ),
-    (
-        "a CSV in Latin-1",
-        |bench| {
-            go(
-                bench,
-                &[
-                    r"$ cd SRC && (echo path,label,note; for i in */*.jpg; do printf '%s,0,caf\351\n' $i; done) > @l.csv",
-                ],
-            );
-        },
-        "pack @l.csv DST --root SRC",
-        1,
-        "iconv -f LATIN1 -t UTF-8 FILE makes it UTF-8, if it is Latin-1; --meta none leaves such columns out",
-        &[
-            "$ iconv -f LATIN1 -t UTF-8 @l.csv > @u.csv",
-            "pack @u.csv DST --root SRC",
-            "pack @l.csv @x --root SRC --meta none",
-        ],
-    ),
-    (
-        "CSV without paths",
-        |bench| go(bench, &["$ mkdir @s && cd SRC && (echo photo,label; ls */*.jpg | sed s/$/,0/) > @s/l.csv"]),
-        "pack @s/l.csv DST",
-        2,
-        "choose one with --path-column NAME; set the folder of the files with --root FOLDER",
-        &["pack @s/l.csv DST --path-column photo --root SRC", "pack @s/l.csv @x --root SRC"],
-    ),
-    (
-        "CSV without paths, above the folder of its files",
-        |bench| go(bench, &["$ cd SRC && (echo photo,label; ls */*.jpg | sed s/$/,0/) > @l.csv"]),
-        "pack @l.csv DST",
-        2,
-        "is the folder of class-0/000006.jpg, which the list names",
-        &["pack @l.csv DST --root SRC"],
-    ),
-    (
-        "files of a column that have other extensions in another split",
-        |bench| {
-            let list = "$ cd SRC && i=$(ls */*.jpg | sed -n Np) && echo x > $i.EXT && (echo path,other; echo $i,$i.EXT) > @EXT.csv";
-            for (number, extension) in [("1", "txt"), ("2", "md")] {
-                go(bench, &[&list.replace('N', number).replace("EXT", extension)]);
-            }
-        },
-        "pack DST --split train=@txt.csv --split val=@md.csv --root SRC --file-column other",
-        2,
-        "--file-column other.txt=other gives the files of all splits one name",
-        &["pack DST --split train=@txt.csv --split val=@md.csv --root SRC --file-column other.txt=other"],
-    ),
-    (
-        "text without a separator for several classes",
-        |bench| go(bench, &["$ cd SRC && (echo path,tags; ls */*.jpg | sed 's/$/,a|b/') > @l.csv"]),
-        "pack @l.csv DST --root SRC --multi-label tags",
-        2,
-        "--multi-label 'tags:|' divides text at bars",
-        &["pack @l.csv DST --root SRC --multi-label tags:|"],
-    ),
-    (
-        "a list with a column of files",
-        |bench| {
-            go(
-                bench,
-                &[
-                    "$ cd SRC && (echo path,other; ls */*.jpg | sed 's/.*/&,&.txt/') > @l.csv && for i in */*.jpg; do echo x > $i.txt; done",
-                ],
-            )
-        },
-        "pack @l.csv DST --root SRC",
-        2,
-        "--file-column other packs the files as components; --file-column none packs the paths as text",
-        &["pack @l.csv DST --root SRC --file-column other", "pack @l.csv @x --root SRC --file-column none"],
-    ),
-    (
-        "JSONL without paths",
-        |bench| go(bench, &[r#"$ cd SRC && ls */*.jpg | sed 's/.*/{"photo":"src\/&","label":0}/' > @l.jsonl"#]),
-        "pack @l.jsonl DST",
-        2,
-        "choose one with --path-column NAME",
-        &["pack @l.jsonl DST --path-column photo"],
-    ),
-    (
-        "parquet without paths",
-        |bench| {
-            let write = "$ cd SRC && ${SHARDPACK_PYTHON:-python3} -c 'import glob, pyarrow as pa, pyarrow.parquet as pq; paths = \
-                         glob.glob(\"*/*.jpg\"); pq.write_table(pa.table({\"photo\": paths, \"label\": [0] * len(paths)}), \"../l.parquet\")'";
-            go(bench, &[write]);
-        },
-        "pack @l.parquet DST",
-        2,
-        "choose one with --path-column NAME; shardpack convert reads files that hold the images themselves",
-        &["pack @l.parquet DST --path-column photo --root SRC"],
     ),
     (
         "a shard as a source of pack",

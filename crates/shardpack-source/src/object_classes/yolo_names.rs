@@ -109,7 +109,7 @@ mod tests {
             ("names: [a]\nnames: [b]", "twice"),
             ("nc: 3\nnames: [a]", "nc is 3, and names has 1"),
             ("nc: many\nnames: [a]", "nc is many"),
-            ("names: &x [a]", "anchors"),
+            ("x: &x [a]\nnames: *x", "an alias"),
             ("names: ['a]", "unexpected end"),
             ("names:\n  - a: b", "no name"),
             ("names:\n  - - a", "no name"),

@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn other_yaml_is_an_error() {
         for yaml in [
-            "configs: &x",
+            "configs: !x []",
             "configs: *x",
             "configs: {a: b",
             "configs:\n- a: b\n a: c",

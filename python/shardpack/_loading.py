@@ -1,0 +1,75 @@
+"""Arguments of a loader that are more than a checked value: parts of a mix, order, stores, and the pipeline."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Union
+
+from ._options import choice, flag, several
+from ._sizes import shown
+from ._stores import Settings, is_url
+from .errors import UsageError
+from .part import Part
+from .transforms import Pipeline, Step, imagenet_eval, imagenet_train
+
+#: Values of `transform`: `train`, `eval`, steps, or a pipeline.
+Transform = Union[str, Sequence[Step], Pipeline]
+
+
+def mix(given: Any) -> list[Part]:
+    """The parts of a mix."""
+    if isinstance(given, Part):
+        return [given]
+    parts = several(given, "path", "Parts")
+    for one in parts:
+        if not isinstance(one, Part):
+            raise UsageError(
+                f"{shown(one)} in a list of datasets: a mix is a list of Parts",
+                help='[shardpack.Part("one"), shardpack.Part("two")]',
+            )
+    return parts
+
+
+def shuffle(given: Any) -> str:
+    """The name of the order."""
+    if isinstance(given, str):
+        return choice(given, "shuffle", ("lanes", "full", "none"))
+    return "lanes" if flag(given, "shuffle") else "none"
+
+
+def stores_of(parts: Sequence[Part], shared: Settings, cached: Settings) -> list[Settings]:
+    """Store settings of each part, with the cache, which applies to all URLs."""
+    is_for_all = len(parts) == 1
+    if not is_for_all and not any(is_url(one.path) for one in parts):
+        for given, said in ((shared, "settings of a store are"), (cached, "a cache is")):
+            if given:
+                raise UsageError(f"{said} given, and these are folders", os.fspath(parts[0].path))
+    none = Settings()
+    stores = []
+    for one in parts:
+        is_meant = is_for_all or is_url(one.path)
+        own = Settings.of(one.store) if one.store is not None else shared if is_meant else none
+        stores.append(replace(own, cache=cached.cache) if is_meant else own)
+    return stores
+
+
+def pipeline(transform: Transform | None) -> Pipeline | None:
+    """The pipeline that `transform` names, if it is given."""
+    if transform is None or isinstance(transform, Pipeline):
+        return transform
+    if transform == "train":
+        return imagenet_train()
+    if transform == "eval":
+        return imagenet_eval()
+    if isinstance(transform, Step):
+        return Pipeline([transform])
+    if isinstance(transform, str):
+        raise UsageError(f"transform={transform!r}: train, eval, steps of shardpack.transforms, or a Pipeline")
+    if callable(transform):
+        raise UsageError(
+            f"transform={shown(transform)}: a function, and no steps of shardpack.transforms",
+            help="sample_transform=lambda item: function(item.pil()) calls it in threads, as transforms of torchvision are called",
+        )
+    return Pipeline(several(transform, "transform", "steps of shardpack.transforms"))
