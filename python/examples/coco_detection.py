@@ -1,4 +1,4 @@
-"""Detection: packs the images of a COCO file with their boxes, and loads batches with a list of boxes for each image.
+"""Detection: packs the images of a COCO file with their boxes, and loads crops with the boxes that are left in each.
 
     python coco_detection.py annotations/instances_val2017.json val2017 packed
 
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import shardpack
+from shardpack.transforms import RandomHorizontalFlip, Resize
 
 
 def rows(coco: dict[str, Any], folder: str) -> Iterator[dict[str, Any]]:
@@ -42,12 +43,14 @@ def main(annotations: str, folder: str, dst: str) -> None:
     columns = {"boxes": "float32[n,4]", "box_labels": "int64[n]"}
     shardpack.pack(rows(coco, folder), dst, columns=columns)
 
-    loader = shardpack.Loader(dst, 16, components=["boxes.npy", "box_labels.npy"])
+    # Boxes follow the crop; those that leave it are dropped with their labels.
+    steps = [Resize((480, 640)), RandomHorizontalFlip()]
+    loader = shardpack.Loader(dst, 16, transform=steps, components=["boxes.npy", "box_labels.npy"])
     objects = 0
     for batch in loader:
         for image, boxes, labels in zip(batch["image"], batch["boxes.npy"], batch["box_labels.npy"]):
-            # Decode and train here: `image` is the file as it was, and its boxes are in its pixels.
-            assert len(image) > 0 and boxes.shape == (len(labels), 4)
+            # Train here: boxes are in pixels of the resized image.
+            assert image.shape == (3, 480, 640) and boxes.shape == (len(labels), 4)
             objects += len(labels)
     print(f"{loader.samples_of_epoch} images, {objects} boxes, {len(names)} classes")
 

@@ -16,15 +16,9 @@ import shardpack
 
 def joined(batch: Any) -> tuple[Any, Any, Any, Any]:
     """One large graph: the atoms of all molecules, and for each atom the number of its molecule."""
-    atoms = np.concatenate(batch["atomic_numbers.npy"])
-    positions = np.concatenate(batch["pos.npy"])
-    counts = [len(molecule) for molecule in batch["atomic_numbers.npy"]]
-    return (
-        atoms,
-        positions,
-        np.repeat(np.arange(len(counts)), counts),
-        np.array(batch["y.json"]),
-    )
+    atoms, positions = batch["atomic_numbers.npy"], batch["pos.npy"]
+    molecules = np.repeat(np.arange(len(atoms)), atoms.lengths)
+    return atoms.values, positions.values, molecules, np.array(batch["y.json"])
 
 
 def main(src: str, dst: str) -> None:

@@ -6,39 +6,22 @@ The mask of `data/images/1.jpg` is `data/masks/1.png`. An image without a mask i
 and counts it.
 """
 
-import io
 import sys
-from typing import Any
-
-import numpy as np
-from PIL import Image
 
 import shardpack
+from shardpack.transforms import RandomHorizontalFlip, RandomResizedCrop
 
 SIZE = 128
 
 
-def crop(batch: Any) -> tuple[Any, Any]:
-    """Arrays of random crops: images [B, SIZE, SIZE, 3] and masks [B, SIZE, SIZE]."""
-    images, masks = [], []
-    for image, mask, number in zip(batch["image"], batch["mask.png"], batch.samples):
-        image, mask = Image.open(io.BytesIO(image)).convert("RGB"), Image.open(io.BytesIO(mask))
-        assert image.size == mask.size
-        # The same crop for the same sample and epoch, in every run.
-        random = np.random.default_rng((batch.epoch, int(number)))
-        left, top = random.integers(0, np.maximum(np.array(image.size) - SIZE, 0) + 1)
-        box = (left, top, left + SIZE, top + SIZE)
-        images.append(np.asarray(image.crop(box)))
-        masks.append(np.asarray(mask.crop(box)))
-    return np.stack(images), np.stack(masks)
-
-
 def main(src: str, dst: str) -> None:
     shardpack.pack(src, dst, no_labels=True, include=["images/**"], with_=["mask=../masks/*.png"])
-    loader = shardpack.Loader(dst, 8, components=["mask.png"], batch_transform=crop)
-    for images, masks in loader:
-        # Train here.
-        assert images.shape[1:] == (SIZE, SIZE, 3) and masks.shape[1:] == (SIZE, SIZE)
+    steps = [RandomResizedCrop(SIZE, scale=(0.5, 1.0)), RandomHorizontalFlip()]
+    loader = shardpack.Loader(dst, 8, transform=steps, decode={"mask.png": "mask"})
+    for batch in loader:
+        images, masks = batch["image"], batch["mask.png"]
+        # Train here: the numbers of the masks are those of the files.
+        assert images.shape[1:] == (3, SIZE, SIZE) and masks.shape == (len(images), SIZE, SIZE)
     print(f"{loader.samples_of_epoch} images with masks")
 
 

@@ -27,9 +27,13 @@ class Cropped:
         print(batch.boxes_cropped.placed[0], batch.boxes_cropped.scales.shape)  # [  0   0 224 224] (64, 2)
     """
 
-    __slots__ = ("_width", "boxes", "flips", "placed")
+    __slots__ = ("_moved", "_width", "boxes", "flips", "placed")
 
-    def __init__(self, native: tuple[_native.Array, _native.Array, _native.Array], width: int) -> None:
+    def __init__(
+        self, native: tuple[_native.Array, _native.Array, _native.Array], width: int, moved: Sequence[Any] = ()
+    ) -> None:
+        #: Columns that the loader has moved.
+        self._moved = moved
         self.boxes: npt.NDArray[np.float64] = np.asarray(native[0])
         self.placed: npt.NDArray[np.int64] = np.asarray(native[1]).astype(np.int64)
         self.flips: npt.NDArray[np.bool_] = np.asarray(native[2])
@@ -51,6 +55,7 @@ class Cropped:
         Returns:
             The points, `float32`.
         """
+        self._check_stored(points)
         points = _joined(points, (2,))
         rows, of_row = self._rows(points, 2)
         moved = (rows - self.boxes[of_row, :2]) * self.scales[of_row] + self.placed[of_row, :2]
@@ -72,6 +77,7 @@ class Cropped:
         Returns:
             The boxes, `float32`, and the columns of `beside`.
         """
+        self._check_stored(boxes)
         boxes = _joined(boxes, (4,))
         rows, of_row = self._rows(boxes, 4)
         corners = (rows.reshape(-1, 2, 2) - self.boxes[of_row, None, :2]) * self.scales[of_row, None]
@@ -89,6 +95,10 @@ class Cropped:
                 raise ValueError("a column beside boxes has another number of rows for some sample")
             columns.append((column, np.asarray(column.values)[keeps]))
         return tuple(self._like(column, values, offsets) for column, values in columns)
+
+    def _check_stored(self, column: Any) -> None:
+        if any(column is one for one in self._moved):
+            raise ValueError("the loader has moved this column already: roles={NAME: None} leaves it as stored")
 
     def _rows(self, ragged: Ragged, width: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """All rows, and the sample of each."""

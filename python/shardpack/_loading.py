@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Union
 
@@ -73,3 +73,35 @@ def pipeline(transform: Transform | None) -> Pipeline | None:
             help="sample_transform=lambda item: function(item.pil()) calls it in threads, as transforms of torchvision are called",
         )
     return Pipeline(several(transform, "transform", "steps of shardpack.transforms"))
+
+
+#: Roles of components, and those that decode files.
+ROLES = ("mask", "image", "xyxy", "xy", "xy per box", "per box")
+DECODED = ("mask", "image")
+
+
+def roles(
+    given: Mapping[str, str | None] | None, decode: Mapping[str, str] | None, known: Sequence[str], raw: bool
+) -> dict[str, str | None]:
+    """The role of each component that has one, or that keeps none; `known` are the components of the dataset."""
+    found: dict[str, str | None] = dict.fromkeys(known) if raw else {}
+    for option, all_roles, one in (("decode", DECODED, decode), ("roles", ROLES, given)):
+        if one is None:
+            continue
+        if not isinstance(one, Mapping):
+            raise UsageError(f"{option}={shown(one)}: a dict of components is wanted", help=f'{option}={{"mask.png": "mask"}}')
+        if raw and one:
+            raise UsageError(f"raw=True returns bytes, and {option} changes them: give only one")
+        for name, role in one.items():
+            exact = _component(name, known, option)
+            found[exact] = None if role is None else choice(role, f"{option}: {exact}", all_roles)
+    return found
+
+
+def _component(name: Any, known: Sequence[str], option: str) -> str:
+    """The component with this name, or with this name before its extension."""
+    matches = [one for one in known if one == name] or [one for one in known if one.rpartition(".")[0] == name]
+    if len(matches) != 1:
+        few = "several components" if matches else "no component"
+        raise UsageError(f"{option}: {few} {shown(name)}; there are {', '.join(matches or known)}")
+    return matches[0]

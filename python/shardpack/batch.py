@@ -92,8 +92,8 @@ class _About:
     boxes_cropped: Optional[Cropped]
     _classes: Sequence[str]
 
-    def _tell(self, native: _native.Batch, classes: Sequence[str], width: int) -> None:
-        self.boxes_cropped = None if native.cropped is None else Cropped(native.cropped, width)
+    def _tell(self, native: _native.Batch, classes: Sequence[str], width: int, moved: Sequence[Any]) -> None:
+        self.boxes_cropped = None if native.cropped is None else Cropped(native.cropped, width, moved)
         self.epoch, self.number, self.state = native.epoch, native.number, native.state
         self.samples, self.sources = np.asarray(native.numbers), np.asarray(native.sources)
         self._classes = classes

@@ -50,6 +50,11 @@ class Loader:
         batch_transform: Function that is called with each batch; its result is returned instead.
         components: Names of components to add; batches become dicts. Arrays of one dtype and shape are stacked, arrays
             whose first axis differs are `Ragged`, other values are lists, with `None` for what a sample lacks.
+        decode: Components that are images: `{"mask.png": "mask"}` for numbers as stored, nearest neighbours with a
+            `transform`; `"image"` for RGB with the transform of the sample's image. Added to `components`.
+        roles: Components that follow the crop: `"mask"`, `"image"`, `"xyxy"` (boxes), `"xy"` (points), `"per box"` (rows of
+            boxes, such as labels), `"xy per box"`, or `None` to keep one as stored. Added to `components`. `boxes.npy` and
+            `box_labels.npy` of `pack` have theirs.
         raw: Components that are files are bytes. Otherwise `.txt` is `str`, and `.json` is parsed.
         as_dict: Return dicts with `image` and `label` instead of tuples.
         shuffle: `"lanes"` or `True`: as good as a true shuffle, with large reads. `"full"`: one read per sample.
@@ -119,6 +124,8 @@ class Loader:
         sample_transform: Callable[[Any], Any] | None = None,
         batch_transform: Callable[[Any], Any] | None = None,
         components: Sequence[str] = (),
+        decode: Mapping[str, str] | None = None,
+        roles: Mapping[str, str | None] | None = None,
         raw: bool = False,
         as_dict: bool = False,
         shuffle: bool | str = True,
@@ -183,7 +190,11 @@ class Loader:
         if transform is None and sample_transform is None and not components and not holds_images:
             # The component cls is the label, which is in every batch.
             components = [name for name in opened[0].components if name != "cls"]
+        found_roles = _loading.roles(roles, decode, opened[0].components, flag(raw, "raw"))
         self._components = [str(name) for name in several(components, "components", "names")]
+        self._components += [name for name in found_roles if name not in self._components and not raw]
+        if found_roles and not raw and sample_transform is not None:
+            raise UsageError("roles and decode are of a native transform: sample_transform has the components of its item")
         self._wants_payload = transform is None and (holds_images or sample_transform is not None)
         self._request: dict[str, Any] = {
             "parts": [one._request(found.classes, settings) for one, found, settings in zip(parts, opened, stores)],
@@ -196,9 +207,10 @@ class Loader:
             "transform": None if pipeline is None else pipeline._request,
             "payload": self._wants_payload,
             "components": self._components,
+            "roles": {name: role for name, role in found_roles.items() if name in self._components},
             "on_bad": choice(on_bad, "on_bad", ("error", "skip", "replace")),
             "check_content": flag(check_content, "check_content"),
-            "raw": flag(raw, "raw"),
+            "raw": raw,
             "max_pixels": whole_or_none(max_pixels, "max_pixels", 1),
             "memory_bytes": None if memory is None else in_bytes(memory, "memory"),
             "ahead_bytes": in_bytes(ahead, "ahead"),
@@ -230,6 +242,8 @@ class Loader:
         # Invalid options fail now. Ranks are detected later: one rank of one serves for the check, and is often right.
         self._alone: _native.Engine | None = self._engine_of(distributed.Ranks(0, 1, ""))
         self._classes = self._alone.classes
+        #: Roles of components, also those that the dataset declares.
+        self._roles: dict[str, str] = dict(self._alone.roles)
         slot = self._alone.slot()
         #: Pixels across an image in a batch.
         self._width = 0 if slot is None else slot[0][1 if pipeline is not None and pipeline.layout == "HWC" else 2]
@@ -509,9 +523,10 @@ class Loader:
                 batch["label"] = labels
             for name, column in native.columns:
                 batch[name] = self._column(column, name)
+            moved = [batch[name] for name, role in self._roles.items() if role not in _loading.DECODED]
         else:
-            batch = Batch((content, labels))
-        batch._tell(native, self._classes, self._width)
+            batch, moved = Batch((content, labels)), []
+        batch._tell(native, self._classes, self._width, moved)
         return batch if self._batch_transform is None else self._batch_transform(batch)
 
     # Receipts and statistics.

@@ -91,6 +91,14 @@ impl Engine {
         self.loader.classes().to_vec()
     }
 
+    /// Names of the components that follow the cut of the image, with their roles.
+    #[getter]
+    fn roles(&self, py: Python<'_>) -> PyResult<Vec<(String, &'static str)>> {
+        let roles = self.loader.roles().or_raise(py)?;
+        let names = self.loader.options().components.iter().zip(roles);
+        Ok(names.filter_map(|(name, role)| Some((name.clone(), role?.name()))).collect())
+    }
+
     /// Bytes of the images of a batch; 0 without a transform.
     fn batch_bytes(&self, py: Python<'_>) -> PyResult<usize> {
         let most = usize::try_from(self.loader.most_in_batch().or_raise(py)?).unwrap_or(usize::MAX);

@@ -1,11 +1,11 @@
 //! Options of a loader from `shardpack.Loader`: JSON, validated by types.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use pyo3::prelude::*;
 use serde::Deserialize;
 use shardpack_loader::{
-    Dataset, Error, Limits, Loader, MixPart, OnBad, Options, Output, Own, Result, State, Subset, Times,
+    Dataset, Error, Limits, Loader, MixPart, OnBad, Options, Output, Own, Result, Role, State, Subset, Times,
     order::{Last, Shuffle},
     training::{self, Axes, Cut, Dtype, Filter, Normalise, Resize, Size, Transform},
 };
@@ -29,6 +29,8 @@ pub struct Request {
     /// Whether to hand out payloads if there is no transform.
     payload: bool,
     components: Vec<String>,
+    /// Components that follow the cut of the image; `None` for those that stay as stored.
+    roles: BTreeMap<String, Option<String>>,
     on_bad: String,
     check_content: bool,
     /// Whether components are handed out as stored.
@@ -159,6 +161,15 @@ impl Request {
         serde_json::from_str(json).map_err(|error| Error::usage(format!("an option of the loader: {error}")))
     }
 
+    fn roles(&self) -> Result<BTreeMap<String, Option<Role>>> {
+        let role = |(name, role): (&String, &Option<String>)| {
+            let role =
+                role.as_ref().map(|role| named(&format!("the role of {name}:"), role, &Role::ALL)).transpose()?;
+            Ok((name.clone(), role))
+        };
+        self.roles.iter().map(role).collect()
+    }
+
     fn options(&self, output: Output) -> Result<Options> {
         let mut limits = Limits::default();
         if let Some(pixels) = self.max_pixels {
@@ -177,6 +188,7 @@ impl Request {
             subset: Subset::All,
             output,
             components: self.components.clone(),
+            roles: self.roles()?,
             on_bad: named("on_bad", &self.on_bad, &policies)?,
             check_content: self.check_content,
             limits,

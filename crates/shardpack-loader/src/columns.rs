@@ -8,6 +8,8 @@ use std::borrow::Cow;
 
 use shardpack_format::component::{Form, Kind, Type};
 
+use crate::roles::Role;
+
 /// An extra component, for all samples of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
@@ -57,8 +59,10 @@ pub(crate) enum Value<'s> {
 pub(crate) struct Wanted {
     /// Name of the component in the manifest.
     pub name: String,
-    /// Its type, if the manifests declare one.
+    /// Its type, if the manifests declare one; with a role, the type after the cut.
     pub declared: Option<Type>,
+    /// Its relation to the image.
+    pub role: Option<Role>,
 }
 
 impl Wanted {
@@ -305,6 +309,7 @@ mod tests {
         let wanted = |declared: Option<&str>| Wanted {
             name: "x.npy".to_owned(),
             declared: declared.map(|text| text.parse().unwrap()),
+            role: None,
         };
         let values = |declared: Option<&str>, shapes: &[&[u64]]| {
             let mut all = wanted(declared).begin();

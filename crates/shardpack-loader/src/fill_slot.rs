@@ -18,6 +18,7 @@ use crate::{
     columns::{Gathered, Value, Wanted},
     plan::{Plan, PlanSource},
     receipt::Bad,
+    roles::{self, CutOf},
     run::{Fetched, Payload},
     stats::Counters,
 };
@@ -155,11 +156,22 @@ impl Making {
         }
         // All or nothing: a sample that is not kept leaves no value in any column.
         let numbers = source.columns.iter().zip(&self.columns);
-        let values = numbers
+        let mut values = numbers
             .map(|(number, wanted)| value(&sample, *number, wanted, self.parses_files))
             .collect::<Result<Vec<_>>>()?;
-        columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         let geometry = decoded.as_ref().and_then(|(outcome, _)| outcome.geometry);
+        if self.columns.iter().any(|wanted| wanted.role.is_some()) {
+            let cut = match (&self.output, geometry) {
+                (Output::Images(transform), Some(geometry)) => Some(CutOf { transform, geometry, random_key: key }),
+                _ => None,
+            };
+            let roles: Vec<_> = self.columns.iter().map(|wanted| wanted.role).collect();
+            values = roles::follow(worker, cut.as_ref(), &roles, values).map_err(|(at, what)| {
+                let name = self.columns.get(at).map_or("", |wanted| &wanted.name);
+                located(&sample, Error::data(format!("component {name:?}: {what}")))
+            })?;
+        }
+        columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         self.counters.made(bytes.len() as u64, decoded.as_ref());
         let payload = matches!(self.output, Output::Encoded).then(|| Payload::new(fetched, &sample));
         Ok(KeptSample {

@@ -3,7 +3,7 @@
 //! Holds at all times: a loader has no threads and keeps only the dataset open, so both sides of a fork can use it.
 //! [`Loader::batches`] and [`Loader::samples`] start their own threads.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use shardpack_format::{Error, Result, formats::adopted};
 use shardpack_imaging::{Budget, Limits};
@@ -12,6 +12,7 @@ use shardpack_runtime::threads;
 
 use crate::{
     Batches, Memory, MixPart, OnBad, Output, Samples, State, Subset, Times, classes,
+    columns::Wanted,
     feed::Feed,
     fill_slot::Making,
     mix::Quotas,
@@ -19,6 +20,7 @@ use crate::{
     plan::{self, Needs, Plan, PlanSource, Ranks},
     receipt::Expected,
     ring::Ring,
+    roles::Role,
     stats::Counters,
 };
 
@@ -45,6 +47,10 @@ pub struct Options {
     pub output: Output,
     /// Extra components to load, by their names in the manifest.
     pub components: Vec<String>,
+    /// Components that follow the cut of the image. Without [`Output::Images`], masks and images are decoded whole, and
+    /// positions stay as stored.
+    /// Boxes that `pack` made from annotations have their roles without an entry; `None` leaves a component as stored.
+    pub roles: BTreeMap<String, Option<Role>>,
     /// Policy for bad samples.
     pub on_bad: OnBad,
     /// Whether to compare each payload with its content hash.
@@ -82,6 +88,7 @@ impl Default for Options {
             subset: Subset::All,
             output: Output::Encoded,
             components: Vec::new(),
+            roles: BTreeMap::new(),
             on_bad: OnBad::Error,
             check_content: false,
             limits: Limits::default(),
@@ -203,7 +210,9 @@ impl Loader {
             let what = format!("an epoch of {samples} samples has no batch of {batch} for {world} ranks");
             return Err(Error::usage(what).in_file(plan.sources[0].dataset.folder()));
         }
-        Ok(Self { plan, options, classes })
+        let loader = Self { plan, options, classes };
+        loader.columns()?;
+        Ok(loader)
     }
 
     /// The dataset; for a mix, the first one.
@@ -347,6 +356,20 @@ impl Loader {
         Feed::start(self.plan.clone(), epochs, memory_bytes, read_threads, Arc::clone(counters))
     }
 
+    /// The components to load.
+    fn columns(&self) -> Result<Vec<Wanted>> {
+        let Options { components, roles, output, .. } = &self.options;
+        plan::wanted(&self.plan.sources, components, roles, matches!(output, Output::Images(_)))
+    }
+
+    /// The role of each component, in the order of [`Options::components`].
+    ///
+    /// # Errors
+    /// If a manifest declares an invalid type.
+    pub fn roles(&self) -> Result<Vec<Option<Role>>> {
+        Ok(self.columns()?.into_iter().map(|wanted| wanted.role).collect())
+    }
+
     /// Starts to make batches at `from`.
     ///
     /// # Errors
@@ -372,8 +395,6 @@ impl Loader {
             0 => threads::cores(),
             threads => threads,
         };
-        let columns = self.options.components.iter().map(|name| plan::wanted(&self.plan.sources, name));
-        let columns = columns.collect::<Result<_>>()?;
         let making = Making {
             plan: self.plan.clone(),
             output: self.options.output.clone(),
@@ -381,7 +402,7 @@ impl Loader {
             parses_files: self.options.parses_files,
             limits: self.options.limits,
             decoding: Arc::new(Budget::new(self.decoding_bytes(threads))),
-            columns,
+            columns: self.columns()?,
             counters: Arc::clone(&counters),
         };
         let feed = self.feed(from, &counters)?;

@@ -1,6 +1,9 @@
 //! A plan of reading: datasets, the options of the order, and the share of a rank.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
 
 use shardpack_format::{Error, Result, formats::declared_types, manifest::Blake3, permutation::mix};
 use shardpack_reader::{Dataset, Shard};
@@ -12,6 +15,7 @@ use crate::{
         Epoch, Identities, Last, Layout, Options, RankLanes, Selection, Share, Shuffle, Sum, of_all, of_groups,
         part_key,
     },
+    roles::{self, Role},
 };
 
 /// Longest run in bytes: beyond this, one read is not faster than two.
@@ -38,18 +42,33 @@ impl PlanSource {
     }
 }
 
-/// The component `name` of all these datasets, with the type that all declare.
+/// The `components` of all these datasets, with the types that all declare and their roles. `is_cut`: images have a
+/// transform, which components with a role follow.
 ///
 /// # Errors
-/// If a manifest declares an invalid type.
-pub(crate) fn wanted(sources: &[PlanSource], name: &str) -> Result<Wanted> {
-    let types = sources.iter().map(|source| {
-        let mut types = declared_types(&source.dataset.manifest().format.settings)?;
-        Ok(types.remove(name))
+/// If a manifest declares an invalid type; as [`roles::resolve`].
+pub(crate) fn wanted(
+    sources: &[PlanSource],
+    components: &[String],
+    given: &BTreeMap<String, Option<Role>>,
+    is_cut: bool,
+) -> Result<Vec<Wanted>> {
+    let declared = sources.iter().map(|source| declared_types(&source.dataset.manifest().format.settings));
+    let mut declared = declared.collect::<Result<Vec<_>>>()?;
+    let types = components.iter().map(|name| {
+        let types = declared.iter_mut().map(|types| types.remove(name));
+        types.reduce(|one, other| one?.join(other?)).flatten()
     });
-    let types = types.collect::<Result<Vec<_>>>()?;
-    let declared = types.into_iter().reduce(|one, other| one?.join(other?)).flatten();
-    Ok(Wanted { name: name.to_owned(), declared })
+    let types: Vec<_> = types.collect();
+    let roles = roles::resolve(given, components, &types, is_cut)?;
+    let wanted = components.iter().zip(types).zip(roles).map(|((name, declared), role)| {
+        let declared = match role {
+            Some(role) => role.moved_type(declared, is_cut),
+            None => declared,
+        };
+        Wanted { name: name.clone(), declared, role }
+    });
+    Ok(wanted.collect())
 }
 
 /// See the module.

@@ -89,6 +89,12 @@ pub fn check_entropy(bytes: &[u8], limits: &Limits) -> Result<Header, Refused> {
     }
 }
 
+/// Refuses a PNG with a damaged chunk, or without its end.
+pub(crate) fn check_png(bytes: &[u8]) -> Result<(), Refused> {
+    png::check(bytes)?;
+    if truncation::is_whole(bytes, Kind::Png) { Ok(()) } else { Err(without_end(bytes, Kind::Png)) }
+}
+
 fn without_end(bytes: &[u8], kind: Kind) -> Refused {
     Refused::Damaged(kind, format!("truncated: its end is not within its {} bytes", bytes.len()))
 }

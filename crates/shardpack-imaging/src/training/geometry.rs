@@ -5,6 +5,7 @@
 
 use super::{
     random::{self, Draws},
+    rotate::Turn,
     transform::{Cut, Filter, Options, Resize, Size},
 };
 
@@ -46,6 +47,23 @@ pub struct Geometry {
     pub placed: Rect,
     /// Whether the slot is flipped left to right at the end.
     pub flip: bool,
+    /// Size of the slot.
+    pub size: Size,
+    /// The whole pixels of the image that `placed` samples, across and down: nearest neighbours need integers.
+    pub(super) steps: [Steps; 2],
+    /// Width and height of the image as stored, and the turn to the image as seen.
+    pub(super) stored: (u32, u32),
+    pub(super) turn: Turn,
+}
+
+/// One axis of a resize: pixels `first .. first + source` of the image become `resized` pixels, and the pixels from
+/// `begin` on are placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Steps {
+    pub(super) first: u32,
+    pub(super) source: u32,
+    pub(super) resized: u64,
+    pub(super) begin: u64,
 }
 
 impl Geometry {
@@ -67,11 +85,12 @@ const TRIES: u64 = 10;
 
 pub(super) fn plan(options: &Options, log_ratio: (f64, f64), (width, height): (u32, u32), draws: Draws) -> Geometry {
     let flip = draws.unit(FLIP) < options.flip;
+    let stored = (width, height);
     let all = Rect { left: 0, top: 0, width, height };
     match options.cut {
-        Cut::Whole { size } => whole(all, size, flip),
+        Cut::Whole { size } => whole(all, size, flip, stored),
         Cut::RandomResized { size, scale, ratio } => {
-            whole(random_resized((width, height), scale, ratio, log_ratio, draws), size, flip)
+            whole(random_resized((width, height), scale, ratio, log_ratio, draws), size, flip, stored)
         }
         Cut::Center { resize, size } => {
             let (resized_width, resized_height) = resized((width, height), resize);
@@ -84,15 +103,19 @@ pub(super) fn plan(options: &Options, log_ratio: (f64, f64), (width, height): (u
             let window = Rect { left: across.first, top: down.first, width: across.count, height: down.count };
             let region = Region { left: across.from, top: down.from, width: across.length, height: down.length };
             let placed = Rect { left: across.at, top: down.at, width: across.pixels, height: down.pixels };
-            Geometry { window, region, placed, flip }
+            let steps = [across.steps, down.steps];
+            Geometry { window, region, placed, flip, size, steps, stored, turn: Turn::NONE }
         }
     }
 }
 
 /// The whole `window` becomes the whole slot, and its surroundings have no influence, as after a separate crop.
-fn whole(window: Rect, size: Size, flip: bool) -> Geometry {
+fn whole(window: Rect, size: Size, flip: bool, stored: (u32, u32)) -> Geometry {
     let region = Region { left: 0.0, top: 0.0, width: window.width.into(), height: window.height.into() };
-    Geometry { window, region, placed: Rect { left: 0, top: 0, width: size.width, height: size.height }, flip }
+    let placed = Rect { left: 0, top: 0, width: size.width, height: size.height };
+    let steps = |first, source, resized: u32| Steps { first, source, resized: resized.into(), begin: 0 };
+    let steps = [steps(window.left, window.width, size.width), steps(window.top, window.height, size.height)];
+    Geometry { window, region, placed, flip, size, steps, stored, turn: Turn::NONE }
 }
 
 /// Source: torchvision 0.29, `RandomResizedCrop.get_params`: ten tries, then the center with the nearest allowed
@@ -160,6 +183,7 @@ struct Axis {
     at: u32,
     /// Number of filled pixels.
     pixels: u32,
+    steps: Steps,
 }
 
 /// The center `wanted` pixels of `resized`, which a filter of `support` makes from `source`; all of the pixels if
@@ -171,10 +195,11 @@ fn centered(source: u32, resized: u64, wanted: u32, support: f64) -> Axis {
     let at = (wanted - pixels) / 2;
     // Below 2^49: exact as a double, and when halved.
     let begin = ((resized - u64::from(pixels)) as f64 / 2.0).round_ties_even();
+    let steps = Steps { first: 0, source, resized, begin: begin as u64 };
     let scale = f64::from(source) / resized as f64;
     if u64::from(source) == resized {
         let (first, count) = (begin as u32, pixels);
-        return Axis { first, count, from: 0.0, length: f64::from(pixels), at, pixels };
+        return Axis { first, count, from: 0.0, length: f64::from(pixels), at, pixels, steps };
     }
     let (from, length) = (begin * scale, f64::from(pixels) * scale);
     // From the first pixel's centre to the last one's, and as far as the filter reaches beyond.
@@ -183,5 +208,5 @@ fn centered(source: u32, resized: u64, wanted: u32, support: f64) -> Axis {
     let end = ((from + length + beyond).ceil().min(source.into()) as u32).max(first + 1);
     let from = from - f64::from(first);
     let count = end - first;
-    Axis { first, count, from, length: length.min(f64::from(count) - from), at, pixels }
+    Axis { first, count, from, length: length.min(f64::from(count) - from), at, pixels, steps }
 }

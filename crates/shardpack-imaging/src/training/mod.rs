@@ -23,6 +23,7 @@
 //! The transforms match torchvision: the same distribution of boxes, the same rounding, pixels within the tolerance in
 //! docs/reference/transforms.md. The output is a function of the bytes, the [`Transform`] and the key.
 
+mod follow;
 mod geometry;
 mod half;
 mod image_traits;

@@ -43,6 +43,19 @@ impl Turn {
         }
     }
 
+    /// The stored position of a pixel as seen.
+    pub(super) fn stored_pixel(self, (x, y): (u32, u32), (width, height): (u32, u32)) -> (u32, u32) {
+        let Rect { left, top, .. } = self.stored(Rect { left: x, top: y, width: 1, height: 1 }, (width, height));
+        (left, top)
+    }
+
+    /// The position as seen of a stored point, in pixels; the inverse of [`Turn::stored`].
+    pub(super) fn seen(self, (x, y): (f64, f64), (width, height): (u32, u32)) -> (f64, f64) {
+        let x = if self.from_right { f64::from(width) - x } else { x };
+        let y = if self.from_bottom { f64::from(height) - y } else { y };
+        if self.swaps { (y, x) } else { (x, y) }
+    }
+
     /// Distance from the first decoded pixel to a part as seen, across and down: in pixels of the full size, never
     /// negative. `stored` is the part, `decoded` the rectangle that was decoded for it, in pixels of `by` times `by`.
     pub(super) fn beside(self, stored: Rect, decoded: Rect, by: u32) -> (f64, f64) {

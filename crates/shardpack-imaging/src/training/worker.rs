@@ -20,7 +20,7 @@ use super::{
     transform::{Filter, Transform},
 };
 use crate::{
-    Budget, Layout, Limits, Refused, Reservation,
+    Budget, Layout, Limits, Mask, Refused, Reservation,
     crops::{self, RegionRequest, Way},
     decode, need,
 };
@@ -172,6 +172,16 @@ impl Worker {
         Ok((Rgb { width, height, pixels }, Outcome { oddities, way: Way::Whole, reduced_by: 1, geometry: None }))
     }
 
+    /// The numbers of a mask, within the limits and the memory of the worker.
+    ///
+    /// # Errors
+    /// Files that [`Mask::decode`] refuses.
+    pub fn mask(&self, bytes: &[u8]) -> Result<Mask, Refused> {
+        // The file's rows, and one byte or two for each number.
+        let _taken = taken(self.budget.as_deref(), bytes, &Header::parse(bytes), 8)?;
+        Mask::decode(bytes, &self.limits)
+    }
+
     /// Decodes a whole JPEG into `self.decoded`, `[height, width, 3]`, with the decoder for parts; returns whether it
     /// succeeded.
     fn whole_jpeg(&mut self, bytes: &[u8], header: &Header) -> Result<bool, Refused> {
@@ -199,8 +209,7 @@ impl Worker {
         let jpeg = Jpeg::parse(bytes);
         let turn = if options.upright { Turn::from_exif(jpeg.orientation) } else { Turn::NONE };
         let stored_size = (header.width, header.height);
-        let (width, height) = turn.size(stored_size);
-        let geometry = transform.plan(width, height, random_key);
+        let geometry = turned(transform, turn, stored_size, random_key);
         let stored = turn.stored(geometry.window, stored_size);
         let rect = crops::Rect { x: stored.left, y: stored.top, width: stored.width, height: stored.height };
         let reduce_by = if options.reduce { reduction(&geometry) } else { 1 };
@@ -240,8 +249,7 @@ impl Worker {
         let picture = decode(bytes, &self.limits)?;
         let turn = if transform.options().upright { Turn::from_exif(picture.orientation()) } else { Turn::NONE };
         let stored_size = (picture.width(), picture.height());
-        let (width, height) = turn.size(stored_size);
-        let geometry = transform.plan(width, height, random_key);
+        let geometry = turned(transform, turn, stored_size, random_key);
         let stored = turn.stored(geometry.window, stored_size);
         let channels = picture.layout().channels();
         self.decoded.clear();
@@ -293,6 +301,12 @@ impl Worker {
         let mut resized = resized.expect("it was made for that size");
         self.resizer.resize_typed(&window, &mut resized, &options).expect("a region lies within its window");
     }
+}
+
+/// The cut of an image of the size `stored`, which `turn` turns first.
+fn turned(transform: &Transform, turn: Turn, stored: (u32, u32), random_key: u64) -> Geometry {
+    let (width, height) = turn.size(stored);
+    Geometry { turn, stored, ..transform.plan(width, height, random_key) }
 }
 
 /// Takes memory from `budget` to decode an image and to keep `of_pixel` further bytes of each pixel.
