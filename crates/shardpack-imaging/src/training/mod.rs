@@ -35,5 +35,6 @@ mod worker;
 
 pub use geometry::{Geometry, Rect, Region};
 pub use image_traits::{Oddities, Oddity};
+pub use random::view_key;
 pub use transform::{Axes, Cut, Dtype, Filter, Normalise, Options, Resize, Size, Transform, Unusable};
 pub use worker::{Outcome, Rgb, Worker};

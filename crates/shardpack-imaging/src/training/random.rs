@@ -9,6 +9,11 @@ use shardpack_format::permutation::mix;
 /// The odd increment of SplitMix64: 2^64 divided by the golden ratio.
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
+/// The random key of view `number` of an image with the key `key`; that of view 0 is `key`.
+pub fn view_key(key: u64, number: u64) -> u64 {
+    if number == 0 { key } else { mix(key ^ mix(number)) }
+}
+
 /// The random numbers of one image, by number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Draws(pub(super) u64);

@@ -15,6 +15,7 @@ use shardpack_format::image_header::{Header, Kind};
 use super::{
     geometry::{Geometry, Rect, Region},
     image_traits::{Jpeg, Oddities, Oddity},
+    random::view_key,
     rotate::Turn,
     slot::{self, Placing},
     transform::{Filter, Transform},
@@ -64,13 +65,62 @@ pub struct Worker {
 /// A buffer that a huge image has made longer than this is freed: 16 million pixels.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 
-/// Position of the pixels that were decoded for a window, in a buffer, with the region.
+/// The pixels in the buffer: `covered` is their place in the image, in pixels of `by` times `by`, stored as columns `left
+/// ..` of rows of `row_pixels`.
+struct DecodedPart {
+    row_pixels: u32,
+    left: u32,
+    covered: Rect,
+    by: u32,
+}
+
+/// Position of the pixels of one cut in the buffer, with the region.
 struct DecodedWindow {
+    top: u32,
     row_pixels: u32,
     left: u32,
     width: u32,
     height: u32,
     region: Region,
+}
+
+impl DecodedPart {
+    /// The pixels of a cut: exactly those that overlap its window, so that its neighbours have no influence.
+    fn window(&self, geometry: &Geometry) -> DecodedWindow {
+        let Self { row_pixels, covered, by, .. } = *self;
+        let turn = geometry.turn;
+        let stored = turn.stored(geometry.window, geometry.stored);
+        let whole = crops::Rect { x: stored.left, y: stored.top, width: stored.width, height: stored.height };
+        let part = whole.reduced(by, geometry.stored);
+        let inner = Rect { left: part.x, top: part.y, width: part.width, height: part.height };
+        let (across, down) = turn.beside(stored, inner, by);
+        let (width, height) = (inner.width, inner.height);
+        let region = within(reduced(geometry.region, (across, down), by), turn.size((width, height)));
+        let (left, top) = (self.left + inner.left - covered.left, inner.top - covered.top);
+        DecodedWindow { top, row_pixels, left, width, height, region }
+    }
+}
+
+/// The cut of each view of an image that is stored with this size and orientation.
+fn cuts(views: &[Transform], orientation: u8, stored: (u32, u32), random_key: u64) -> Vec<Geometry> {
+    let cut = |(view, transform): (u64, &Transform)| {
+        let turn = if transform.options().upright { Turn::from_exif(orientation) } else { Turn::NONE };
+        let (width, height) = turn.size(stored);
+        Geometry { turn, stored, ..transform.plan(width, height, view_key(random_key, view)) }
+    };
+    (0..).zip(views).map(cut).collect()
+}
+
+/// The smallest rectangle of the stored image with the windows of all cuts.
+fn enclosing(cuts: &[Geometry]) -> Rect {
+    let windows = cuts.iter().map(|cut| cut.turn.stored(cut.window, cut.stored));
+    let both = |one: Rect, other: Rect| {
+        let (left, top) = (one.left.min(other.left), one.top.min(other.top));
+        let right = (one.left + one.width).max(other.left + other.width);
+        let bottom = (one.top + one.height).max(other.top + other.height);
+        Rect { left, top, width: right - left, height: bottom - top }
+    };
+    windows.reduce(both).unwrap_or(Rect { left: 0, top: 0, width: 1, height: 1 })
 }
 
 impl Worker {
@@ -105,24 +155,57 @@ impl Worker {
         random_key: u64,
         slot: &mut [u8],
     ) -> Result<Outcome, Refused> {
-        if slot.len() != transform.slot_bytes() {
-            return Err(Refused::SlotLength { expected: transform.slot_bytes(), found: slot.len() });
+        let (outcome, cuts) = self.run_views(std::slice::from_ref(transform), bytes, table, random_key, &mut [slot])?;
+        Ok(Outcome { geometry: cuts.first().copied(), ..outcome })
+    }
+
+    /// Fills a slot for each of several transforms of one image, which is decoded once: the smallest part that has all
+    /// cuts. View `n` has the random key [`view_key`] of `n`, so the first view of several is that of [`Worker::run`].
+    /// One reduction serves all views: the least of them.
+    ///
+    /// Returns how the image was decoded, and the cut of each view.
+    ///
+    /// # Errors
+    /// As [`Worker::run`]; another number of slots than of views.
+    pub fn run_views(
+        &mut self,
+        views: &[Transform],
+        bytes: &[u8],
+        table: Option<&[u8]>,
+        random_key: u64,
+        slots: &mut [&mut [u8]],
+    ) -> Result<(Outcome, Vec<Geometry>), Refused> {
+        let expected = |views: &[Transform]| views.iter().map(Transform::slot_bytes).sum();
+        if views.len() != slots.len() {
+            let found = slots.iter().map(|slot| slot.len()).sum();
+            return Err(Refused::SlotLength { expected: expected(views), found });
+        }
+        for (view, slot) in views.iter().zip(slots.iter()) {
+            if slot.len() != view.slot_bytes() {
+                return Err(Refused::SlotLength { expected: view.slot_bytes(), found: slot.len() });
+            }
         }
         let header = Header::parse(bytes);
         self.forget();
         let budget = self.budget.clone();
         let _taken = taken(budget.as_deref(), bytes, &header, 8)?;
-        let (outcome, geometry, turn, part) = match header.kind {
-            Kind::Jpeg if header.width > 0 => self.part_of_jpeg(transform, bytes, &header, table, random_key)?,
-            _ => self.part_of_whole(transform, bytes, &header, random_key)?,
+        let by_part = match header.kind {
+            Kind::Jpeg if header.width > 0 => self.part_of_jpeg(views, bytes, &header, table, random_key)?,
+            _ => None,
         };
-        self.resize(transform, &geometry, turn, part);
-        let options = transform.options();
-        let placing =
-            Placing { axes: options.axes, size: options.cut.size(), placed: geometry.placed, flip: geometry.flip };
-        slot::fill(transform.levels(), &placing, &mut self.resized, slot);
+        let (outcome, cuts, decoded) = match by_part {
+            Some(found) => found,
+            None => self.part_of_whole(views, bytes, &header, random_key)?,
+        };
+        for ((view, geometry), slot) in views.iter().zip(&cuts).zip(slots) {
+            self.resize(view, geometry, &decoded);
+            let options = view.options();
+            let placing =
+                Placing { axes: options.axes, size: options.cut.size(), placed: geometry.placed, flip: geometry.flip };
+            slot::fill(view.levels(), &placing, &mut self.resized, slot);
+        }
         self.forget();
-        Ok(outcome)
+        Ok((outcome, cuts))
     }
 
     /// Frees buffers that grew for a huge image.
@@ -195,67 +278,53 @@ impl Worker {
         }
     }
 
-    /// Decodes the part of a JPEG that the transform needs.
+    /// Decodes the part of a JPEG that the views need; `None` if a decoder of whole images has to decide.
     fn part_of_jpeg(
         &mut self,
-        transform: &Transform,
+        views: &[Transform],
         bytes: &[u8],
         header: &Header,
         table: Option<&[u8]>,
         random_key: u64,
-    ) -> Result<(Outcome, Geometry, Turn, DecodedWindow), Refused> {
+    ) -> Result<Option<(Outcome, Vec<Geometry>, DecodedPart)>, Refused> {
         self.limits.admit(header.width, header.height, 4)?;
-        let options = transform.options();
         let jpeg = Jpeg::parse(bytes);
-        let turn = if options.upright { Turn::from_exif(jpeg.orientation) } else { Turn::NONE };
-        let stored_size = (header.width, header.height);
-        let geometry = turned(transform, turn, stored_size, random_key);
-        let stored = turn.stored(geometry.window, stored_size);
+        let cuts = cuts(views, jpeg.orientation, (header.width, header.height), random_key);
+        let stored = enclosing(&cuts);
         let rect = crops::Rect { x: stored.left, y: stored.top, width: stored.width, height: stored.height };
-        let reduce_by = if options.reduce { reduction(&geometry) } else { 1 };
-        let wanted = RegionRequest { rect, reduce_by, padded: true };
-        let decoded = match self.decoder.region(bytes, table, &wanted, &mut self.decoded) {
-            Ok(decoded) if !decoded.has_warned => decoded,
+        let reductions =
+            views.iter().zip(&cuts).map(|(view, cut)| if view.options().reduce { reduction(cut) } else { 1 });
+        let wanted = RegionRequest { rect, reduce_by: reductions.min().unwrap_or(1), padded: true };
+        let region = match self.decoder.region(bytes, table, &wanted, &mut self.decoded) {
+            Ok(region) if !region.has_warned => region,
             // A stricter decoder has to decide whether that is damage, and a decoder that parses the headers
             // differently has to report the size.
-            Ok(_) | Err(Refused::NoSuchPart) => return self.part_of_whole(transform, bytes, header, random_key),
+            Ok(_) | Err(Refused::NoSuchPart) => return Ok(None),
             Err(refused) => return Err(refused),
         };
-        let by = decoded.reduced_by;
-        let covered = Rect { left: decoded.x, top: decoded.y, width: decoded.width, height: decoded.height };
-        let (left, top) = turn.beside(stored, covered, by);
-        let (across, down) = turn.size((decoded.width, decoded.height));
-        let region = within(reduced(geometry.region, (left, top), by), (across, down));
-        let part = DecodedWindow {
-            row_pixels: decoded.row_pixels,
-            left: decoded.left,
-            width: decoded.width,
-            height: decoded.height,
-            region,
-        };
+        let covered = Rect { left: region.x, top: region.y, width: region.width, height: region.height };
+        let decoded = DecodedPart { row_pixels: region.row_pixels, left: region.left, covered, by: region.reduced_by };
         let oddities = Oddities::detect(bytes, header, Some(jpeg));
-        let outcome = Outcome { oddities, way: decoded.way, reduced_by: by, geometry: Some(geometry) };
-        Ok((outcome, geometry, turn, part))
+        let outcome = Outcome { oddities, way: region.way, reduced_by: region.reduced_by, geometry: None };
+        Ok(Some((outcome, cuts, decoded)))
     }
 
-    /// Decodes a whole image of any kind, and keeps the part that the transform needs.
+    /// Decodes a whole image of any kind, and keeps the part that the views need.
     fn part_of_whole(
         &mut self,
-        transform: &Transform,
+        views: &[Transform],
         bytes: &[u8],
         header: &Header,
         random_key: u64,
-    ) -> Result<(Outcome, Geometry, Turn, DecodedWindow), Refused> {
+    ) -> Result<(Outcome, Vec<Geometry>, DecodedPart), Refused> {
         let picture = decode(bytes, &self.limits)?;
-        let turn = if transform.options().upright { Turn::from_exif(picture.orientation()) } else { Turn::NONE };
-        let stored_size = (picture.width(), picture.height());
-        let geometry = turned(transform, turn, stored_size, random_key);
-        let stored = turn.stored(geometry.window, stored_size);
+        let cuts = cuts(views, picture.orientation(), (picture.width(), picture.height()), random_key);
+        let covered = enclosing(&cuts);
         let channels = picture.layout().channels();
         self.decoded.clear();
         let rows = picture.pixels().chunks_exact(picture.width() as usize * channels);
-        for row in rows.skip(stored.top as usize).take(stored.height as usize) {
-            let pixels = row.chunks_exact(channels).skip(stored.left as usize).take(stored.width as usize);
+        for row in rows.skip(covered.top as usize).take(covered.height as usize) {
+            let pixels = row.chunks_exact(channels).skip(covered.left as usize).take(covered.width as usize);
             self.decoded.extend(pixels.flat_map(|pixel| {
                 let [red, green, blue] = colours(picture.layout(), pixel);
                 [red, green, blue, 255]
@@ -265,19 +334,18 @@ impl Worker {
         let mut oddities = Oddities::detect(bytes, header, jpeg);
         oddities.set(Oddity::Alpha, picture.layout().has_alpha());
         oddities.set(Oddity::Turned, picture.orientation() != 1);
-        let outcome = Outcome { oddities, way: Way::Whole, reduced_by: 1, geometry: Some(geometry) };
-        let (row_pixels, region) = (stored.width, geometry.region);
-        let part = DecodedWindow { row_pixels, left: 0, width: stored.width, height: stored.height, region };
-        Ok((outcome, geometry, turn, part))
+        let outcome = Outcome { oddities, way: Way::Whole, reduced_by: 1, geometry: None };
+        Ok((outcome, cuts, DecodedPart { row_pixels: covered.width, left: 0, covered, by: 1 }))
     }
 
     /// Writes the pixels of the region into `self.resized`, `[placed.height, placed.width, 4]`.
     ///
     /// With four bytes a pixel, one byte is wasted, and the resize takes 0.87 to 0.93 of the time of three (example
     /// `training_speed`, AMD EPYC).
-    fn resize(&mut self, transform: &Transform, geometry: &Geometry, turn: Turn, part: DecodedWindow) {
-        let DecodedWindow { mut row_pixels, mut left, mut width, mut height, region } = part;
-        let mut pixels = &self.decoded;
+    fn resize(&mut self, transform: &Transform, geometry: &Geometry, decoded: &DecodedPart) {
+        let DecodedWindow { top, mut row_pixels, mut left, mut width, mut height, region } = decoded.window(geometry);
+        let turn = geometry.turn;
+        let mut pixels = &self.decoded[top as usize * row_pixels as usize * 4..];
         if turn != Turn::NONE {
             let columns = (left as usize, width as usize, height as usize);
             turn.pixels::<4>(pixels, row_pixels as usize, columns, &mut self.turned);
@@ -301,12 +369,6 @@ impl Worker {
         let mut resized = resized.expect("it was made for that size");
         self.resizer.resize_typed(&window, &mut resized, &options).expect("a region lies within its window");
     }
-}
-
-/// The cut of an image of the size `stored`, which `turn` turns first.
-fn turned(transform: &Transform, turn: Turn, stored: (u32, u32), random_key: u64) -> Geometry {
-    let (width, height) = turn.size(stored);
-    Geometry { turn, stored, ..transform.plan(width, height, random_key) }
 }
 
 /// Takes memory from `budget` to decode an image and to keep `of_pixel` further bytes of each pixel.
@@ -384,6 +446,40 @@ mod tests {
             worker.run(&transform, &bytes, None, 0, &mut slot).unwrap();
             assert!(slot == pixels, "{cut:?}");
         }
+    }
+
+    #[test]
+    fn each_of_several_views_is_the_image_through_its_transform_alone() {
+        let size = Size { height: 40, width: 56 };
+        let views = [
+            Options { flip: 0.5, ..Options::new(Cut::random_resized(size)) },
+            Options { dtype: Dtype::Float32, ..Options::new(Cut::random_resized(Size::square(24))) },
+            Options { upright: true, axes: Axes::Hwc, ..Options::new(Cut::Whole { size }) },
+            Options::new(Cut::Center { resize: Resize::Short(48), size: Size::square(40) }),
+        ]
+        // Alone, each view has a reduction of its own.
+        .map(|options| Transform::new(Options { reduce: false, ..options }).unwrap());
+        let mut worker = Worker::new(Limits::default());
+        let tiff = b"MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
+        let exif = [&[0xFF, 0xE1, 0, tiff.len() as u8 + 8][..], b"Exif\0\0", tiff].concat();
+        let turned = [&photo("animals/cat.jpg")[..2], &exif, &photo("animals/cat.jpg")[2..]].concat();
+        let images =
+            [("a JPEG", photo("animals/cat.jpg")), ("a turned JPEG", turned), ("a PNG", photo("things/spoon.png"))];
+        for (name, bytes) in images {
+            for key in 0..8 {
+                let mut slots = views.each_ref().map(|view| vec![1; view.slot_bytes()]);
+                let mut lent: Vec<&mut [u8]> = slots.iter_mut().map(Vec::as_mut_slice).collect();
+                let (_, cuts) = worker.run_views(&views, &bytes, None, key, &mut lent).unwrap();
+                for (number, (view, slot)) in (0..).zip(views.iter().zip(&slots)) {
+                    let mut alone = vec![2; view.slot_bytes()];
+                    let made = worker.run(view, &bytes, None, view_key(key, number), &mut alone).unwrap();
+                    assert!(alone == *slot, "{name} {key} {number}");
+                    assert_eq!(made.geometry, Some(cuts[number as usize]));
+                }
+            }
+        }
+        let refused = worker.run_views(&views, &photo("animals/cat.jpg"), None, 0, &mut []);
+        assert!(matches!(refused, Err(Refused::SlotLength { found: 0, .. })));
     }
 
     #[test]
