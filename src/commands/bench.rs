@@ -6,8 +6,9 @@ use std::{
 };
 
 use serde::Serialize;
-use shardpack_format::{shell, text};
+use shardpack_format::text;
 use shardpack_loader::{
+    advice::Finding,
     measure::{self, Cold, Crops, Measured, Network, Rate, Request, Waits},
     quality::{Figure, Times},
 };
@@ -162,6 +163,8 @@ struct MeasuredDataset {
     crops: Option<Rate>,
     /// Samples made for batches, including samples that were not delivered in time.
     made: u64,
+    /// Ways to make the row `crops` faster.
+    findings: Vec<Finding>,
     /// Number of these samples that were decoded with a crop table.
     by_table: u64,
     /// JPEGs among these samples whose shard has no crop tables.
@@ -237,6 +240,7 @@ impl MeasuredDataset {
             decode: measured.decode,
             crops: measured.crops,
             made: measured.made,
+            findings: measured.findings.clone(),
             by_table: measured.by_table,
             without_tables: measured.without_tables,
             skipped: measured.skipped,
@@ -318,20 +322,7 @@ fn text(dataset: &Dataset, args: &Args, measured: &Measured) -> Lines {
                     crops.cpu_ms_per_sample() / decode.cpu_ms_per_sample(),
                 ),
             ));
-            if measured.without_tables > 0 {
-                rows.push((
-                    "tables",
-                    format!(
-                        "{} of {} had none; with a table, loaders skip most of the decoding: shardpack crops {}",
-                        report::count(measured.without_tables),
-                        report::counted(measured.made, "image"),
-                        match dataset.folder().as_os_str().as_encoded_bytes().starts_with(b"http") {
-                            true => "makes tables in a folder; copy its index/*.crops here".to_owned(),
-                            false => shell::path(dataset.folder()),
-                        }
-                    ),
-                ));
-            }
+            rows.extend(measured.findings.iter().map(|finding| ("advice", finding.to_string())));
         }
         _ => rows.push(("decode", "not measured: the first samples are no images".to_owned())),
     }

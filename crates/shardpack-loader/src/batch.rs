@@ -29,7 +29,8 @@ pub struct Batch {
     /// Sealed; `Some` until the batch is dropped.
     pub(crate) slots: Option<Slots>,
     pub(crate) payloads: Vec<Payload>,
-    pub(crate) geometries: Vec<Geometry>,
+    /// For each view, the cut of each image.
+    pub(crate) geometries: Vec<Vec<Geometry>>,
     pub(crate) columns: Vec<Column>,
     pub(crate) state: State,
     pub(crate) ring: Arc<Ring>,
@@ -73,24 +74,28 @@ impl Batch {
         &self.labels
     }
 
-    /// The outputs: a contiguous array of [`Batch::len`] slots, with shape and dtype from the options of the output.
-    /// Empty for
-    /// [`Output::Encoded`](crate::Output::Encoded).
+    /// The outputs: a contiguous array of [`Batch::len`] slots, with shape and dtype from the options of the output; of several
+    /// views, the first. Empty for [`Output::Encoded`](crate::Output::Encoded).
     pub fn slots(&self) -> &[u8] {
-        self.slots.as_ref().and_then(|slots| slots.all(self.len())).unwrap_or_default()
+        self.view(0)
     }
 
-    /// As [`Batch::slots`], mutable: a batch belongs to the consumer.
-    pub fn slots_mut(&mut self) -> &mut [u8] {
+    /// As [`Batch::slots`], for view `number` of each image; empty if there is no such view.
+    pub fn view(&self, number: usize) -> &[u8] {
+        self.slots.as_ref().and_then(|slots| slots.all(number, self.len())).unwrap_or_default()
+    }
+
+    /// As [`Batch::view`], mutable: a batch belongs to the consumer.
+    pub fn view_mut(&mut self, number: usize) -> &mut [u8] {
         let len = self.len();
-        self.slots.as_mut().and_then(|slots| slots.all_mut(len)).unwrap_or_default()
+        self.slots.as_mut().and_then(|slots| slots.all_mut(number, len)).unwrap_or_default()
     }
 
-    /// Takes the memory of [`Batch::slots`] out of the ring for good. The new owner releases the returned memory.
+    /// Takes the memory of all views out of the ring for good. The new owner releases the returned memory.
     /// `memory` replaces it, and the next batch is made there. Returns `None` if there are no slots.
     ///
     /// # Errors
-    /// If `memory` is shorter than [`Options::batch`](crate::Options::batch) slots; the batch is unchanged.
+    /// If `memory` is shorter than [`Loader::batch_bytes`](crate::Loader::batch_bytes); the batch is unchanged.
     pub fn exchange(&mut self, memory: Box<dyn Memory>) -> Result<Option<Box<dyn Memory>>> {
         let Some(slots) = self.slots.as_mut() else { return Ok(None) };
         slots.exchange(memory).map(Some)
@@ -106,8 +111,8 @@ impl Batch {
         std::mem::take(&mut self.payloads)
     }
 
-    /// The cut of each image; empty unless the output is [`Output::Images`](crate::Output::Images).
-    pub fn geometries(&self) -> &[Geometry] {
+    /// For each view the cut of each image; empty unless the output is [`Output::Images`](crate::Output::Images).
+    pub fn geometries(&self) -> &[Vec<Geometry>] {
         &self.geometries
     }
 

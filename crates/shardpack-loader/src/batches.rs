@@ -18,8 +18,11 @@ use shardpack_imaging::training::Worker;
 use shardpack_runtime::{Instant, threads};
 
 use crate::{
+    Output,
+    advice::Facts,
     batch::Batch,
     columns::{Column, Gathered, Wanted},
+    facts,
     feed::{Feed, Handle, Next},
     fill_slot::{Making, Slotted},
     fork_guard,
@@ -232,6 +235,11 @@ impl Batches {
         &self.receipt
     }
 
+    /// Facts about the run so far, for [`advice::advise`](crate::advice::advise).
+    pub fn facts(&self) -> Facts {
+        facts::collect(&self.shared.making, &self.stats(), self.threads.len())
+    }
+
     /// Counts and times so far.
     pub fn stats(&self) -> Stats {
         let elapsed_ms = self.started.elapsed().as_secs_f64() * 1e3;
@@ -320,7 +328,8 @@ impl Shared {
             let Some(mut lent) = building.slots.lend(slot) else {
                 return Err(Error::new(ErrorKind::System, "a slot that was lent twice"));
             };
-            let make = AssertUnwindSafe(|| self.making.slotted(worker, fetched, &mut lent, &mut part.columns));
+            let views = &mut lent.views;
+            let make = AssertUnwindSafe(|| self.making.slotted(worker, fetched, views, &mut part.columns));
             // A function of the caller may panic; the worker is fully usable for the next image.
             let made = catch_unwind(make)
                 .unwrap_or_else(|_| Err(Error::new(ErrorKind::System, "a panic while a sample was made")));
@@ -344,7 +353,7 @@ impl Shared {
                     None => continue,
                 },
             };
-            let together = if self.making.output.slot_bytes() > 0 { 1 } else { TOGETHER };
+            let together = if self.making.has_slots { 1 } else { TOGETHER };
             let most = together.min(building.len - front.next_slot);
             let Next::Samples = front.feed.next(most, fetched)? else {
                 // Happens only after a stop: a batch has exactly the samples of its share.
@@ -438,7 +447,9 @@ impl Shared {
         slots.keep(&kept_slots);
         let (samples, labels) = made_of.iter().map(|kept| (kept.sample, kept.label)).unzip();
         let sources = made_of.iter().map(|kept| kept.source).collect();
-        let geometries = made_of.iter().filter_map(|kept| kept.geometry).collect();
+        let views = if let Output::Images(views) = &making.output { views.len() } else { 0 };
+        let geometries = |view: usize| made_of.iter().filter_map(|kept| kept.geometries.get(view).copied()).collect();
+        let geometries = (0..views).map(geometries).collect();
         let payloads = made_of.into_iter().filter_map(|kept| kept.payload).collect();
         let names = making.columns.iter().map(|wanted| wanted.name.clone());
         let columns = names.zip(columns).map(|(name, column)| Column { name, values: column.into_values() }).collect();

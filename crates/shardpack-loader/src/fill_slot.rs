@@ -30,6 +30,8 @@ const MAX_NEIGHBOURS: u64 = 4096;
 pub(crate) struct Making {
     pub plan: Plan,
     pub output: Output,
+    /// Whether the output has bytes in a slot.
+    pub has_slots: bool,
     pub on_bad: OnBad,
     /// See [`crate::Options::parses_files`].
     pub parses_files: bool,
@@ -55,8 +57,8 @@ pub(crate) struct KeptSample {
     pub sample: u64,
     pub label: i64,
     pub payload: Option<Payload>,
-    /// The cut of the image, if there is a transform.
-    pub geometry: Option<Geometry>,
+    /// The cut of each view of the image, if there is a transform.
+    pub geometries: Vec<Geometry>,
 }
 
 impl Making {
@@ -66,7 +68,7 @@ impl Making {
         &self,
         worker: &mut Worker,
         fetched: &Fetched,
-        slot: &mut [u8],
+        slot: &mut [&mut [u8]],
         columns: &mut [Gathered],
     ) -> Result<Slotted> {
         let wanted = (fetched.source(), fetched.number());
@@ -93,7 +95,7 @@ impl Making {
         &self,
         worker: &mut Worker,
         fetched: &Fetched,
-        slot: &mut [u8],
+        slot: &mut [&mut [u8]],
         columns: &mut [Gathered],
     ) -> Result<Option<KeptSample>> {
         let PlanSource { dataset, selection, .. } = &self.plan.sources[fetched.source()];
@@ -135,34 +137,39 @@ impl Making {
         worker: &mut Worker,
         fetched: &Fetched,
         wanted: &Fetched,
-        slot: &mut [u8],
+        slot: &mut [&mut [u8]],
         columns: &mut [Gathered],
     ) -> Result<KeptSample> {
         let sample = fetched.sample()?;
         let bytes = sample.bytes();
         let source = &self.plan.sources[fetched.source()];
         let key = source.identities.random_key(wanted.number(), self.plan.order.seed, wanted.epoch());
-        let mut decoded = None;
+        let (mut decoded, mut geometries) = (None, Vec::new());
         match &self.output {
             Output::Encoded => {}
-            Output::Images(transform) => {
+            Output::Images(views) => {
                 let (table, has_none) = self.crop_table(&sample);
-                let outcome = worker
-                    .run(transform, bytes, table, key, slot)
+                let (outcome, cuts) = worker
+                    .run_views(views, bytes, table, key, slot)
                     .map_err(|refused| located(&sample, Error::data(said(&refused))))?;
-                decoded = Some((outcome, has_none));
+                (decoded, geometries) = (Some((outcome, has_none)), cuts);
             }
-            Output::Own(own) => own.make(&sample, worker, key, slot).map_err(|error| located(&sample, error))?,
+            Output::Own(own) => {
+                let slot = slot.first_mut().map(|view| &mut **view).unwrap_or_default();
+                own.make(&sample, worker, key, slot).map_err(|error| located(&sample, error))?;
+            }
         }
         // All or nothing: a sample that is not kept leaves no value in any column.
         let numbers = source.columns.iter().zip(&self.columns);
         let mut values = numbers
             .map(|(number, wanted)| value(&sample, *number, wanted, self.parses_files))
             .collect::<Result<Vec<_>>>()?;
-        let geometry = decoded.as_ref().and_then(|(outcome, _)| outcome.geometry);
         if self.columns.iter().any(|wanted| wanted.role.is_some()) {
-            let cut = match (&self.output, geometry) {
-                (Output::Images(transform), Some(geometry)) => Some(CutOf { transform, geometry, random_key: key }),
+            // Roles are for one view.
+            let cut = match (&self.output, &geometries[..]) {
+                (Output::Images(views), [geometry]) => {
+                    views.first().map(|transform| CutOf { transform, geometry: *geometry, random_key: key })
+                }
                 _ => None,
             };
             let roles: Vec<_> = self.columns.iter().map(|wanted| wanted.role).collect();
@@ -179,7 +186,7 @@ impl Making {
             sample: fetched.number(),
             label: source.label(sample.label()).unwrap_or(NO_LABEL),
             payload,
-            geometry,
+            geometries,
         })
     }
 }

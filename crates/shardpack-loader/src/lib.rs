@@ -9,7 +9,7 @@
 //! # shardpack_testing::Packing::default().pack(folder.path(), &vec![photo.to_vec(); 20]);
 //! # let folder = folder.path();
 //! let transform = training::Options { flip: 0.5, ..training::Options::new(Cut::random_resized(Size::square(224))) };
-//! let output = Output::Images(Box::new(Transform::new(transform)?));
+//! let output = Output::images(Transform::new(transform)?);
 //! let loader = Loader::new(Dataset::open(folder)?, Options { batch: 8, seed: 1, output, epochs: 2, ..Options::default() })?;
 //! let mut batches = loader.batches(&loader.beginning())?;
 //! for epoch in 0..2 {
@@ -38,12 +38,14 @@
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::excessive_nesting, clippy::unwrap_used, clippy::panic))]
 
+pub mod advice;
 mod batch;
 mod batches;
 mod budget;
 mod classes;
 mod cold;
 mod columns;
+mod facts;
 mod feed;
 mod fill_slot;
 mod fork_guard;
@@ -75,7 +77,7 @@ pub use receipt::{Bad, Expected, Receipt};
 pub use roles::Role;
 pub use run::{Fetched, Payload};
 pub use samples::Samples;
-pub use slots::Memory;
+pub use slots::{Memory, Views};
 pub use state::State;
 pub use stats::Stats;
 pub use subset::Subset;

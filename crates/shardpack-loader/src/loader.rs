@@ -240,6 +240,15 @@ impl Loader {
         Ok(self.plan.share(self.plan.content(0)?.layout.samples(), 0)?.most_in_batch())
     }
 
+    /// Bytes of the views of a batch, one after the other: [`Views`](crate::Views) has their places.
+    ///
+    /// # Errors
+    /// None beyond those of [`Loader::new`].
+    pub fn batch_bytes(&self) -> Result<usize> {
+        let most = usize::try_from(self.most_in_batch()?).unwrap_or(usize::MAX);
+        Ok(self.options.output.views().bytes(most).unwrap_or(usize::MAX))
+    }
+
     /// The options.
     pub fn options(&self) -> &Options {
         &self.options
@@ -359,7 +368,15 @@ impl Loader {
     /// The components to load.
     fn columns(&self) -> Result<Vec<Wanted>> {
         let Options { components, roles, output, .. } = &self.options;
-        plan::wanted(&self.plan.sources, components, roles, matches!(output, Output::Images(_)))
+        let is_cut = match output {
+            Output::Images(views) if views.len() == 1 => true,
+            Output::Images(_) if roles.values().any(Option::is_some) => {
+                let what = "components follow one view of an image, and there are several";
+                return Err(Error::usage(what));
+            }
+            _ => false,
+        };
+        plan::wanted(&self.plan.sources, components, roles, is_cut)
     }
 
     /// The role of each component, in the order of [`Options::components`].
@@ -380,16 +397,16 @@ impl Loader {
 
     /// As [`Loader::batches`], in memory of the caller. The number of `memories` limits the number of batches that
     /// exist at a
-    /// time. Each memory has at least [`Loader::most_in_batch`] times [`Output::slot_bytes`] bytes.
+    /// time. Each memory has at least [`Loader::batch_bytes`].
     ///
     /// # Errors
     /// As [`Loader::batches`]; if a memory is too short.
     pub fn batches_in(&self, from: &State, memories: Vec<Box<dyn Memory>>) -> Result<Batches> {
         let batch = usize::try_from(self.most_in_batch()?).unwrap_or(usize::MAX);
-        let slot_bytes = self.options.output.slot_bytes();
-        let batch_bytes = batch.saturating_mul(slot_bytes).max(1);
-        let ahead = usize::try_from(self.options.ahead_bytes).unwrap_or(usize::MAX) / batch_bytes;
-        let ring = Ring::new(batch, slot_bytes, ahead.max(FEWEST_BATCHES), memories)?;
+        let views = self.options.output.views();
+        let has_slots = views.slot_bytes().iter().any(|bytes| *bytes > 0);
+        let ahead = usize::try_from(self.options.ahead_bytes).unwrap_or(usize::MAX) / self.batch_bytes()?.max(1);
+        let ring = Ring::new(batch, views, ahead.max(FEWEST_BATCHES), memories)?;
         let counters = Arc::new(Counters::default());
         let threads = match self.options.threads {
             0 => threads::cores(),
@@ -398,6 +415,7 @@ impl Loader {
         let making = Making {
             plan: self.plan.clone(),
             output: self.options.output.clone(),
+            has_slots,
             on_bad: self.options.on_bad,
             parses_files: self.options.parses_files,
             limits: self.options.limits,

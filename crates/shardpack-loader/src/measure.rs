@@ -21,6 +21,7 @@ use shardpack_runtime::{Instant, threads};
 
 use crate::{
     Limits, Loader, OnBad, Options, Output, State,
+    advice::{self, Bound, Facts, Finding},
     cold::Beginning,
     order::{Last, Shuffle},
     quality::{self, Deff, Figure, Times},
@@ -144,6 +145,8 @@ pub struct Measured {
     pub by_table: u64,
     /// JPEGs among these samples whose shard has no crop tables.
     pub without_tables: u64,
+    /// Ways to make the row [`Measured::crops`] faster.
+    pub findings: Vec<Finding>,
     /// Bad samples, which were skipped and are not in [`Measured::made`].
     pub skipped: u64,
     /// Waits for these batches, or for batches of encoded samples if the samples are not images.
@@ -225,6 +228,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
         made: 0,
         by_table: 0,
         without_tables: 0,
+        findings: Vec::new(),
         skipped: 0,
         waits: Waits { batches: 0, first_ms: 0.0, median_ms: 0.0, p99_ms: 0.0, longest_ms: 0.0 },
         network,
@@ -236,7 +240,7 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     };
     if images.is_empty() {
         said("making batches of samples as they are");
-        let (_, stats, waits) = batches(&loader, &watch)?;
+        let (_, stats, waits, _) = batches(&loader, &watch)?;
         (measured.made, measured.skipped, measured.waits) = (stats.samples, stats.skipped, waits);
         measured.came(&[dataset, loader.dataset()]);
         return Ok(measured);
@@ -246,9 +250,10 @@ pub fn measure(dataset: &Dataset, request: &Request, said: &dyn Fn(&str)) -> Res
     said("making batches of crops");
     let transform = Transform::new(request.crops.training_options(request.size))
         .map_err(|error| Error::usage(error.to_string()))?;
-    let crops = Loader::new(open()?, options(Output::Images(Box::new(transform)), 1))?;
-    let (rate, stats, waits) = batches(&crops, &watch)?;
+    let crops = Loader::new(open()?, options(Output::images(transform), 1))?;
+    let (rate, stats, waits, facts) = batches(&crops, &watch)?;
     (measured.crops, measured.waits) = (Some(rate), waits);
+    measured.findings = advice::findings(&facts, Bound::Decode);
     (measured.made, measured.skipped) = (stats.samples, stats.skipped);
     (measured.by_table, measured.without_tables) = (stats.decoded_by_table, stats.without_tables);
     measured.came(&[dataset, loader.dataset(), crops.dataset()]);
@@ -472,7 +477,7 @@ fn decode_whole(images: &[Vec<u8>], jobs: usize, watch: &Watch) -> Result<Rate> 
     Ok(began.rate(samples, bytes.load(Relaxed)))
 }
 
-fn batches(loader: &Loader, watch: &Watch) -> Result<(Rate, crate::Stats, Waits)> {
+fn batches(loader: &Loader, watch: &Watch) -> Result<(Rate, crate::Stats, Waits, Facts)> {
     let from: State = loader.beginning();
     let began = Began::now();
     let mut batches = loader.batches(&from)?;
@@ -489,7 +494,7 @@ fn batches(loader: &Loader, watch: &Watch) -> Result<(Rate, crate::Stats, Waits)
         }
     }
     let mut rate = began.rate(numbers.len() as u64, 0);
-    let stats = batches.stats();
+    let (stats, facts) = (batches.stats(), batches.facts());
     // Counts delivered samples only: the statistics include samples made ahead.
     for number in numbers {
         rate.bytes += u64::from(loader.dataset().row(number)?.payload().1);
@@ -505,5 +510,5 @@ fn batches(loader: &Loader, watch: &Watch) -> Result<(Rate, crate::Stats, Waits)
         p99_ms: at(0.99),
         longest_ms: others.last().copied().unwrap_or(0.0),
     };
-    Ok((rate, stats, waits))
+    Ok((rate, stats, waits, facts))
 }

@@ -6,6 +6,8 @@ use shardpack_format::Result;
 use shardpack_imaging::training::{Transform, Worker};
 use shardpack_reader::Sample;
 
+use crate::slots::Views;
+
 /// The output for the payload of each sample.
 #[derive(Clone, Debug, Default)]
 pub enum Output {
@@ -13,8 +15,8 @@ pub enum Output {
     /// a GPU.
     #[default]
     Encoded,
-    /// Decoded and transformed images.
-    Images(Box<Transform>),
+    /// Decoded and transformed images: one view of each image, or several of one decode.
+    Images(Arc<[Transform]>),
     /// The result of a function of the caller.
     Own(Own),
 }
@@ -54,12 +56,17 @@ impl Own {
 }
 
 impl Output {
-    /// Bytes of a slot; 0 for [`Output::Encoded`].
-    pub fn slot_bytes(&self) -> usize {
+    /// Images with one view.
+    pub fn images(transform: Transform) -> Self {
+        Self::Images(Arc::new([transform]))
+    }
+
+    /// Bytes of each view in a slot; none for [`Output::Encoded`].
+    pub fn views(&self) -> Views {
         match self {
-            Self::Encoded => 0,
-            Self::Images(transform) => transform.slot_bytes(),
-            Self::Own(own) => own.slot_bytes,
+            Self::Encoded => Views::new([]),
+            Self::Images(views) => Views::new(views.iter().map(Transform::slot_bytes)),
+            Self::Own(own) => Views::new([own.slot_bytes]),
         }
     }
 }

@@ -12,7 +12,7 @@ use std::{
 use shardpack_format::{Error, ErrorKind, Result};
 use shardpack_runtime::wait_timeout_while;
 
-use crate::slots::{Memory, Slots};
+use crate::slots::{Memory, Slots, Views};
 
 /// An item from the ring, in the order of its numbers.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) enum Finished<T> {
 #[derive(Debug)]
 pub(crate) struct Ring {
     batch: usize,
-    slot_bytes: usize,
+    views: Views,
     /// Whether batches are made in memory of the caller.
     is_callers: bool,
     state: Mutex<State>,
@@ -51,16 +51,16 @@ struct State {
 }
 
 impl Ring {
-    /// A ring of `batches` batches of `batch` slots of `slot_bytes`, in `memories`, or in memory of the ring if `memories`
+    /// A ring of `batches` batches of `batch` slots with these views, in `memories`, or in memory of the ring if `memories`
     /// is empty.
-    pub fn new(batch: usize, slot_bytes: usize, batches: usize, memories: Vec<Box<dyn Memory>>) -> Result<Self> {
+    pub fn new(batch: usize, views: Views, batches: usize, memories: Vec<Box<dyn Memory>>) -> Result<Self> {
         let is_callers = !memories.is_empty();
         let unmade = if is_callers { 0 } else { batches.max(2) };
         let free: Vec<_> =
-            memories.into_iter().map(|memory| Slots::new(memory, batch, slot_bytes)).collect::<Result<_>>()?;
+            memories.into_iter().map(|memory| Slots::new(memory, batch, views.clone())).collect::<Result<_>>()?;
         let total = unmade + free.len();
         let state = State { free, unmade, total, kept: 0, consumer_waits: false, is_stopped: false };
-        Ok(Self { batch, slot_bytes, is_callers, state: Mutex::new(state), changed: Condvar::new() })
+        Ok(Self { batch, views, is_callers, state: Mutex::new(state), changed: Condvar::new() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -100,12 +100,12 @@ impl Ring {
     }
 
     fn make(&self) -> Result<Slots> {
-        let bytes = self.batch.saturating_mul(self.slot_bytes);
+        let bytes = self.views.bytes(self.batch).unwrap_or(usize::MAX);
         let mut memory: Vec<u8> = Vec::new();
         let no_memory = |_| Error::new(ErrorKind::System, format!("no memory for a batch of {bytes} bytes"));
         memory.try_reserve_exact(bytes).map_err(no_memory)?;
         memory.resize(bytes, 0);
-        Slots::new(Box::new(memory.into_boxed_slice()), self.batch, self.slot_bytes)
+        Slots::new(Box::new(memory.into_boxed_slice()), self.batch, self.views.clone())
     }
 
     /// Takes back the memory of a batch. `was_kept`: whether the consumer had received the batch.
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn no_more_batches_exist_than_are_allowed() {
-        let ring = Ring::new(2, 3, 2, Vec::new()).unwrap();
+        let ring = Ring::new(2, Views::new([3]), 2, Vec::new()).unwrap();
         let (one, two) = (ring.take().unwrap().unwrap(), ring.take().unwrap().unwrap());
         std::thread::scope(|scope| {
             let third = scope.spawn(|| ring.take().unwrap().is_some());
@@ -206,13 +206,13 @@ mod tests {
         assert!(ring.take().unwrap().is_none());
         drop(two);
         let memory: Box<dyn Memory> = Box::new(vec![0_u8; 6].into_boxed_slice());
-        let ring = Ring::new(2, 3, 0, vec![memory]).unwrap();
+        let ring = Ring::new(2, Views::new([3]), 0, vec![memory]).unwrap();
         ring.take().unwrap().unwrap();
         ring.wait_ends(true);
         ring.wait_begins();
         assert!(ring.take().unwrap_err().to_string().contains("all 1 memories"));
         let short: Box<dyn Memory> = Box::new(vec![0_u8; 5].into_boxed_slice());
-        assert!(Ring::new(2, 3, 2, vec![short]).is_err());
+        assert!(Ring::new(2, Views::new([3]), 2, vec![short]).is_err());
     }
 
     #[test]

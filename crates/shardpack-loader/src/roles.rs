@@ -87,9 +87,9 @@ impl Role {
     }
 }
 
-/// The components with boxes that `pack` makes from annotations, and their labels: they have these names and types.
-const KNOWN: [(&str, &str, Role); 2] =
-    [("boxes.npy", "<f4[?x4]", Role::Boxes), ("box_labels.npy", "<i8[?]", Role::PerBox)];
+/// The components with boxes that `pack` makes from annotations, and their labels: names, dtypes and shapes of a row.
+const KNOWN: [(&str, &str, &[Option<u64>], Role); 2] =
+    [("boxes.npy", "<f4", &[Some(4)], Role::Boxes), ("box_labels.npy", "<i8", &[], Role::PerBox)];
 
 /// The roles of `components`, in their order: the given ones, where `None` is a component that stays as stored, and those
 /// of boxes that `pack` makes if `is_cut`. `types` has the declared types.
@@ -107,9 +107,10 @@ pub(crate) fn resolve(
     }
     let has_other_boxes = given.values().any(|role| *role == Some(Role::Boxes));
     let known = |name: &str, declared: Option<&Type>| {
-        let declared = Type { is_optional: false, ..declared?.clone() }.to_string();
-        let (_, _, role) = KNOWN.iter().find(|(known, kind, _)| *known == name && *kind == declared)?;
-        (is_cut && !has_other_boxes).then_some(*role)
+        let Kind::Array { dtype: Some(dtype), shape: Some(shape) } = &declared?.kind else { return None };
+        let [_, row @ ..] = &shape[..] else { return None };
+        let is_known = |known: &(&str, &str, &[Option<u64>], Role)| (known.0, known.1, known.2) == (name, dtype, row);
+        KNOWN.iter().find(|known| is_cut && !has_other_boxes && is_known(known)).map(|known| known.3)
     };
     let role = |(name, declared): (&String, &Option<Type>)| match given.get(name) {
         Some(role) => *role,

@@ -74,5 +74,5 @@ fn photos(folder: &Path, copies: usize) {
 fn images(size: u32, dtype: Dtype) -> Output {
     let options =
         training::Options { flip: 0.5, dtype, ..training::Options::new(Cut::random_resized(Size::square(size))) };
-    Output::Images(Box::new(Transform::new(options).unwrap()))
+    Output::images(Transform::new(options).unwrap())
 }
