@@ -25,6 +25,7 @@ from .running import Progress, Report
 
 if TYPE_CHECKING:
     from ._cropped import Cropped
+    from ._explained import Advice
     from ._mapped import Item
     from .batch import NO_LABEL, Batch, Encoded, NamedBatch
     from .dataset import Dataset, Sample
@@ -41,6 +42,7 @@ else:
         **dict.fromkeys(["Dataset", "Sample"], "dataset"),
         **dict.fromkeys(["Expected", "Receipt"], "receipt"),
         **{
+            "Advice": "_explained",
             "Cropped": "_cropped",
             "Item": "_mapped",
             "Loader": "loader",
@@ -66,6 +68,7 @@ else:
 
 
 __all__ = [
+    "Advice",
     "Batch",
     "Cropped",
     "DataError",

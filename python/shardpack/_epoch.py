@@ -69,7 +69,7 @@ class Epoch(Iterator[Any]):
         batch = loader._batch(native, content)
         loader._state, loader._receipt = native.state, receipt
         if self._bar is not None:
-            self._bar.update(1)
+            _show(self._bar, loader)
         return batch
 
     def _made(self, raw: _Raw) -> tuple[_native.Batch, Any, str | None] | None:
@@ -97,6 +97,15 @@ class Epoch(Iterator[Any]):
         # If `__init__` failed, there is no bar.
         if "_bar" in self.__dict__:
             self._close()
+
+
+def _show(bar: Any, loader: Loader) -> None:
+    """Advance the bar, with rate, wait and bound when it is drawn."""
+    if bar.update(1):
+        stats = loader.stats()
+        waits = 100 * stats["consumer_wait_ms"] / max(stats["elapsed_ms"], 1e-3)
+        shown = f"{stats['samples_per_s']:.0f} samples/s, wait {waits:.0f} %, {stats['bottleneck']}"
+        bar.set_postfix_str(shown, refresh=False)
 
 
 def _bar(loader: Loader) -> Any:

@@ -14,8 +14,8 @@ from .errors import UsageError
 from .part import Part
 from .transforms import Pipeline, Step, imagenet_eval, imagenet_train
 
-#: Values of `transform`: `train`, `eval`, steps, or a pipeline.
-Transform = Union[str, Sequence[Step], Pipeline]
+#: Values of `transform`: `train`, `eval`, steps, a pipeline, or a list of these for several views.
+Transform = Union[str, Sequence[Step], Pipeline, Sequence[Union[str, Sequence[Step], Pipeline]]]
 
 
 def mix(given: Any) -> list[Part]:
@@ -55,9 +55,18 @@ def stores_of(parts: Sequence[Part], shared: Settings, cached: Settings) -> list
     return stores
 
 
-def pipeline(transform: Transform | None) -> Pipeline | None:
-    """The pipeline that `transform` names, if it is given."""
-    if transform is None or isinstance(transform, Pipeline):
+def views(transform: Transform | None) -> tuple[list[Pipeline], bool]:
+    """The pipelines of `transform`, and whether they are several views of each image."""
+    if transform is None:
+        return [], False
+    if isinstance(transform, (list, tuple)) and any(not isinstance(one, Step) for one in transform):
+        return [pipeline(one) for one in transform], True
+    return [pipeline(transform)], False
+
+
+def pipeline(transform: Any) -> Pipeline:
+    """The pipeline that `transform` names."""
+    if isinstance(transform, Pipeline):
         return transform
     if transform == "train":
         return imagenet_train()
@@ -89,7 +98,9 @@ def roles(
         if one is None:
             continue
         if not isinstance(one, Mapping):
-            raise UsageError(f"{option}={shown(one)}: a dict of components is wanted", help=f'{option}={{"mask.png": "mask"}}')
+            raise UsageError(
+                f"{option}={shown(one)}: a dict of components is wanted", help=f'{option}={{"mask.png": "mask"}}'
+            )
         if raw and one:
             raise UsageError(f"raw=True returns bytes, and {option} changes them: give only one")
         for name, role in one.items():

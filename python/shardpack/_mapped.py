@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import json
 import sys
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
@@ -25,10 +27,12 @@ _BATCHES = 3
 
 
 class Item:
-    """One sample, as `sample_transform` receives it.
+    """One sample, as `sample_transform`, `after` and `collate_fn` receive it.
 
     Attributes:
-        bytes: Payload as stored, a read-only `memoryview`.
+        bytes: Payload as stored, a read-only `memoryview`; empty with a native transform.
+        crop: With a native transform, the image that it made, a view of the batch; a list of these for several views. Else
+            `None`.
         label: Label of the class, or `NO_LABEL`.
         class_name: Name of the class, or `None`.
         number: Number of the sample in its dataset, from 0.
@@ -49,7 +53,7 @@ class Item:
         print(tuple(next(iter(loader))[0].shape))  # (32, 64, 64, 3)
     """
 
-    __slots__ = ("_found", "_loader", "_seed", "bytes", "components", "epoch", "label", "number", "source")
+    __slots__ = ("_found", "_loader", "_seed", "bytes", "components", "crop", "epoch", "label", "number", "source")
 
     def __init__(
         self,
@@ -61,9 +65,11 @@ class Item:
         seed: int = 0,
         components: dict[str, Any] | None = None,
         loader: Loader | None = None,
+        crop: Any = None,
     ) -> None:
         self.bytes, self.label, self.number, self.epoch = bytes, label, number, epoch
         self.source, self._seed, self.components, self._loader = source, seed, components or {}, loader
+        self.crop = crop
         self._found: tuple[str, str, tuple[int, int], str] | None = None
 
     @property
@@ -137,16 +143,25 @@ class Item:
 
 
 class Mapped:
-    """A function for samples, with the number of threads that call it."""
+    """A function for samples, with the number of threads that call it, and a function for the list of its results."""
 
-    def __init__(self, function: Callable[[Item], Any], threads: int) -> None:
-        self.function, self.threads = function, threads
+    def __init__(
+        self, function: Callable[[Item], Any] | None, threads: int, collate: Callable[[list[Any]], Any] | None
+    ) -> None:
+        self.function, self.threads = function or _itself, threads
+        self.collate = collate or stacked
+        #: Time that the consumer waited for the functions, in milliseconds.
+        self.wait_ms = 0.0
 
     def begin(
         self, loader: Loader, stream: _native.Stream, raw: Callable[[], tuple[_native.Batch, Any] | None]
     ) -> Mapping:
         """Start an epoch of `loader` on the batches that `raw` returns, up to `None`."""
         return Mapping(self, loader, stream, raw)
+
+
+def _itself(item: Item) -> Item:
+    return item
 
 
 #: A batch in flight with the receipt up to it, or the exception in its place.
@@ -166,8 +181,8 @@ class Mapping:
         stream: _native.Stream,
         raw: Callable[[], tuple[_native.Batch, Any] | None],
     ) -> None:
-        self._loader = loader
-        self._function, self._stream, self._raw = mapped.function, stream, raw
+        self._loader, self._mapped = loader, mapped
+        self._function, self._collate, self._stream, self._raw = mapped.function, mapped.collate, stream, raw
         self._pool = ThreadPoolExecutor(mapped.threads, thread_name_prefix="shardpack-sample")
         self._pending: deque[_Pending] = deque()
         self._has_ended = False
@@ -181,7 +196,10 @@ class Mapping:
         if isinstance(first, Exception):
             raise first
         native, futures, receipt = first
-        return native, stacked([future.result() for future in futures]), receipt
+        began = time.monotonic()
+        made = self._collate([future.result() for future in futures])
+        self._mapped.wait_ms += 1e3 * (time.monotonic() - began)
+        return native, made, receipt
 
     def _read(self) -> bool:
         """Start the next batch; `False` at the end of the epoch."""
@@ -192,18 +210,24 @@ class Mapping:
             if found is None:
                 self._has_ended = True
                 return False
-            self._pending.append((found[0], self._begin(found[0]), self._stream.receipt()))
+            self._pending.append((found[0], self._begin(*found), self._stream.receipt()))
         except Exception as error:
             self._pending.append(error)
         return True
 
-    def _begin(self, native: _native.Batch) -> list[Future[Any]]:
-        assert native.encoded is not None, "a loader with a sample_transform needs payloads"
-        payloads = Encoded(native.encoded)
+    def _begin(self, native: _native.Batch, memory: Any) -> list[Future[Any]]:
+        payloads: Iterable[memoryview] = repeat(memoryview(b""))
+        crops: Iterable[Any] = repeat(None)
+        outputs = self._loader._outputs
+        if native.encoded is not None and not outputs.pipelines:
+            payloads = Encoded(native.encoded)
+        else:
+            made = self._loader._content(native, memory)
+            crops = zip(*made) if outputs.has_views else made
         labels, numbers, sources = (np.asarray(one) for one in (native.labels, native.numbers, native.sources))
         # The seed of the run: after `load_state_dict`, it may differ from the loader's option.
         seed = json.loads(native.state)["seed"]
-        columns = [(name, self._loader._column(column, name)) for name, column in native.columns]
+        columns = outputs.columns(native.columns, self._loader._roles)
         items = (
             Item(
                 payload,
@@ -212,10 +236,11 @@ class Mapping:
                 native.epoch,
                 int(source),
                 seed,
-                {name: column[at] for name, column in columns},
+                {name: column[at] for name, column in columns.items()},
                 self._loader,
+                list(crop) if isinstance(crop, tuple) else crop,
             )
-            for at, (payload, label, number, source) in enumerate(zip(payloads, labels, numbers, sources))
+            for at, (payload, crop, label, number, source) in enumerate(zip(payloads, crops, labels, numbers, sources))
         )
         return [self._pool.submit(self._function, item) for item in items]
 

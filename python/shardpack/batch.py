@@ -7,7 +7,7 @@ import html
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -89,11 +89,13 @@ class _About:
     samples: npt.NDArray[np.uint64]
     sources: npt.NDArray[np.uint64]
     state: str
-    boxes_cropped: Optional[Cropped]
+    boxes_cropped: Union[Cropped, list[Cropped], None]
     _classes: Sequence[str]
 
-    def _tell(self, native: _native.Batch, classes: Sequence[str], width: int, moved: Sequence[Any]) -> None:
-        self.boxes_cropped = None if native.cropped is None else Cropped(native.cropped, width, moved)
+    def _tell(
+        self, native: _native.Batch, classes: Sequence[str], cropped: Union[Cropped, list[Cropped], None]
+    ) -> None:
+        self.boxes_cropped = cropped
         self.epoch, self.number, self.state = native.epoch, native.number, native.state
         self.samples, self.sources = np.asarray(native.numbers), np.asarray(native.sources)
         self._classes = classes
@@ -110,7 +112,8 @@ class Batch(tuple[Any, ...], _About):
         number: Number of the batch among those of this rank in the epoch, from 0.
         samples: Sample numbers in the dataset, numpy `[B] uint64`.
         sources: Part of a mix that each sample comes from, numpy `[B] uint64`.
-        boxes_cropped: With a transform, the cut of each image: `Cropped`, which moves boxes and points.
+        boxes_cropped: With a transform, the cut of each image: `Cropped`, which moves boxes and points; with several views a
+            list of these.
         state: JSON of the state after this batch: `{"shardpack": json.loads(batch.state)}` is a `Loader.state_dict`.
 
     Example:
@@ -142,7 +145,9 @@ class NamedBatch(dict[str, Any], _About):
 
 
 def _pictures(images: Any, labels: Any, classes: Sequence[str]) -> Optional[str]:
-    """HTML of the first images of a batch with their classes."""
+    """HTML of the first images of a batch with their classes; of several views, the first."""
+    if isinstance(images, list) and images and not isinstance(images[0], list) and hasattr(images[0], "ndim"):
+        images = images[0] if images[0].ndim == 4 else images
     if isinstance(images, Encoded):
         shown: Iterable[tuple[str, bytes]] = (_kind(bytes(one)) for one in images[:_SHOWN])
     else:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
-import numpy as np
-
 from . import _loading, _native, distributed
 from ._epoch import Epoch
+from ._explained import Advice, prometheus
 from ._loading import Transform
 from ._mapped import Mapped
 from ._options import choice, flag, function, refuse, several, whole, whole_or_none
+from ._outputs import Outputs
 from ._sizes import in_bytes
 from ._stores import Settings, Store, open_native
-from .batch import NO_LABEL, Batch, Encoded, NamedBatch
+from .batch import NO_LABEL, Batch, NamedBatch
 from .errors import UsageError
 from .part import Part
-from .ragged import Ragged
 from .receipt import Expected, Receipt
 from .running import PathLike
 
@@ -42,11 +39,16 @@ class Loader:
         path: Folder of a dataset, its URL as a string, or a list of `Part`s to mix.
         batch_size: Samples per batch and rank.
         transform: Native image transform: `"train"` (`transforms.imagenet_train()`), `"eval"`
-            (`transforms.imagenet_eval()`), steps of `shardpack.transforms`, or a `Pipeline`. `None`: payloads as stored
-            (`Encoded`), or all components if the dataset holds no images.
+            (`transforms.imagenet_eval()`), steps of `shardpack.transforms`, or a `Pipeline`. A list of these makes several
+            views of each image from one decode, and images are a list with a batch for each view. `None`: payloads as
+            stored (`Encoded`), or all components if the dataset holds no images.
         sample_transform: Function to use instead of `transform`; threads call it with an `Item`. Arrays or tensors of
             one shape are stacked, tuples and dicts element by element; other results are a list. Python functions are
             limited by the GIL.
+        after: Function that threads call with each `Item` after the native transform: `item.crop` is the image. Results are
+            stacked as those of `sample_transform`, and returned instead of the images.
+        collate_fn: Function of the list of results of `sample_transform` or `after`, or of `Item`s without these; its result
+            replaces the images.
         batch_transform: Function that is called with each batch; its result is returned instead.
         components: Names of components to add; batches become dicts. Arrays of one dtype and shape are stacked, arrays
             whose first axis differs are `Ragged`, other values are lists, with `None` for what a sample lacks.
@@ -122,6 +124,8 @@ class Loader:
         *,
         transform: Transform | None = None,
         sample_transform: Callable[[Any], Any] | None = None,
+        after: Callable[[Any], Any] | None = None,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
         batch_transform: Callable[[Any], Any] | None = None,
         components: Sequence[str] = (),
         decode: Mapping[str, str] | None = None,
@@ -171,9 +175,16 @@ class Loader:
             raise UsageError("a mix of no datasets")
         if output is not None:
             choice(output, "output", ("torch", "numpy"))
-        pipeline = _loading.pipeline(transform)
+        pipelines, has_views = _loading.views(transform)
         if transform is not None and sample_transform is not None:
-            raise UsageError("transform and sample_transform: give only one")
+            raise UsageError(
+                "transform and sample_transform: give only one",
+                help="after=function is called after a native transform",
+            )
+        if after is not None and transform is None:
+            raise UsageError(
+                "after is for the images of a transform", help="sample_transform=function takes the samples"
+            )
         if flag(pin_memory, "pin_memory") and (transform is None or output == "numpy"):
             raise UsageError("pin_memory is for images that a native transform makes, as torch tensors")
         stores = _loading.stores_of(parts, Settings.of(store), Settings().with_cache(cache_dir, cache_bytes))
@@ -187,15 +198,18 @@ class Loader:
         ):
             raise UsageError("weights: give all parts a weight, and set the length of an epoch with epoch_samples")
         holds_images = all(one.holds_images for one in opened)
-        if transform is None and sample_transform is None and not components and not holds_images:
+        is_by_sample = sample_transform is not None or collate_fn is not None
+        if transform is None and not is_by_sample and not components and not holds_images:
             # The component cls is the label, which is in every batch.
             components = [name for name in opened[0].components if name != "cls"]
         found_roles = _loading.roles(roles, decode, opened[0].components, flag(raw, "raw"))
         self._components = [str(name) for name in several(components, "components", "names")]
         self._components += [name for name in found_roles if name not in self._components and not raw]
         if found_roles and not raw and sample_transform is not None:
-            raise UsageError("roles and decode are of a native transform: sample_transform has the components of its item")
-        self._wants_payload = transform is None and (holds_images or sample_transform is not None)
+            raise UsageError(
+                "roles and decode are of a native transform: sample_transform has the components of its item"
+            )
+        self._wants_payload = transform is None and (holds_images or is_by_sample)
         self._request: dict[str, Any] = {
             "parts": [one._request(found.classes, settings) for one, found, settings in zip(parts, opened, stores)],
             "weights": None if epoch_samples is None else [weights, whole(epoch_samples, "epoch_samples", 1)],
@@ -204,7 +218,7 @@ class Loader:
             "shuffle": _loading.shuffle(shuffle),
             "lanes": whole_or_none(lanes, "lanes", 1),
             "last": choice(last, "last", ("short", "drop", "pad")),
-            "transform": None if pipeline is None else pipeline._request,
+            "views": [one._request for one in pipelines],
             "payload": self._wants_payload,
             "components": self._components,
             "roles": {name: role for name, role in found_roles.items() if name in self._components},
@@ -228,13 +242,11 @@ class Loader:
                 help="leave them out, and the loader divides; or take shardpack.torch.IterableDataset",
             )
         self._as_dict = flag(as_dict, "as_dict") or bool(self._components)
-        self._output, self._pin_memory, self._is_bfloat16 = (
-            output,
-            pin_memory,
-            pipeline is not None and pipeline._request["dtype"] == "bfloat16",
-        )
-        call = function(sample_transform, "sample_transform")
-        self._mapped = None if call is None else Mapped(call, self._request["threads"] or os.cpu_count() or 1)
+        self._pin_memory = pin_memory
+        call = function(sample_transform, "sample_transform") or function(after, "after")
+        collate = function(collate_fn, "collate_fn")
+        threads = self._request["threads"] or os.cpu_count() or 1
+        self._mapped = Mapped(call, threads, collate) if call or collate else None
         self._batch_transform = function(batch_transform, "batch_transform")
         self._progress = flag(progress, "progress")
         self._paths = [os.fspath(one.path) for one in parts]
@@ -244,9 +256,7 @@ class Loader:
         self._classes = self._alone.classes
         #: Roles of components, also those that the dataset declares.
         self._roles: dict[str, str] = dict(self._alone.roles)
-        slot = self._alone.slot()
-        #: Pixels across an image in a batch.
-        self._width = 0 if slot is None else slot[0][1 if pipeline is not None and pipeline.layout == "HWC" else 2]
+        self._outputs = Outputs("torch" if pin_memory else output, pipelines, has_views, self._alone.slots())
 
     #: Whether DataLoader workers divide the rank; `shardpack.torch` divides before.
     _divides = True
@@ -449,71 +459,11 @@ class Loader:
         self._is_pinned = torch.cuda.is_available()
         return torch.empty(engine.batch_bytes(), dtype=torch.uint8, pin_memory=self._is_pinned)
 
-    def _is_torch(self) -> bool:
-        if self._output is None:
-            self._output = "torch" if self._pin_memory or "torch" in sys.modules else "numpy"
-        return self._output == "torch"
-
-    def _array(self, array: Any) -> Any:
-        found = np.asarray(array)
-        if not self._is_torch() or found.dtype.kind not in "buifc" or found.dtype.name in _NUMPY_ALONE:
-            return found
-        import torch
-
-        # torch has native byte order only.
-        return torch.from_numpy(found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("=")))
-
-    def _column(self, column: Any, name: str) -> Any:
-        """A component for all samples of a batch."""
-        if isinstance(column, list):
-            return [self._value(one, name) for one in column]
-        if not isinstance(column, tuple):
-            return self._array(column)
-        rows, offsets = self._array(column[0]), np.asarray(column[1])
-        # Rows whose dtype torch lacks stay numpy arrays, and so do their offsets.
-        return Ragged(rows, offsets if isinstance(rows, np.ndarray) else self._array(offsets))
-
-    def _value(self, value: Any, name: str) -> Any:
-        """One value of a column whose arrays have no common form."""
-        if isinstance(value, _native.Array):
-            return self._array(value)
-        if isinstance(value, bytes) and name.rpartition(".")[2] == "npy":
-            # An item order or header that the native part does not stack.
-            try:
-                return self._array(np.load(io.BytesIO(value), allow_pickle=False))
-            except ValueError:
-                # Python objects are never unpickled here.
-                return value
-        return value
-
     def _content(self, native: _native.Batch, memory: Any) -> Any:
-        """Images or payloads in the caller's form."""
-        if memory is not None:
-            import torch
-
-            engine = self._engine()
-            slot = engine.slot()
-            assert slot is not None, "pinned memory is for images"
-            shape, dtype = slot
-            kind = {"|u1": torch.uint8, "<f4": torch.float32, "<f2": torch.float16, "<u2": torch.bfloat16}[dtype]
-            return memory.view(kind).view(-1, *shape)[: native.samples]
-        if native.images is None:
-            return None if native.encoded is None else Encoded(native.encoded)
-        if not self._is_bfloat16:
-            return self._array(native.images)
-        found = np.asarray(native.images)
-        if self._is_torch():
-            import torch
-
-            return torch.from_numpy(found.view(np.int16)).view(torch.bfloat16)
-        try:
-            import ml_dtypes
-        except ImportError:
-            raise UsageError("numpy has no bfloat16", help="pip install ml_dtypes, or output='torch'") from None
-        return found.view(ml_dtypes.bfloat16)
+        return self._outputs.content(native, memory, [] if memory is None else self._engine().slots())
 
     def _batch(self, native: _native.Batch, content: Any) -> Any:
-        labels = self._array(native.labels)
+        labels = self._outputs.array(native.labels)
         batch: Batch | NamedBatch
         if self._as_dict:
             batch = NamedBatch()
@@ -521,12 +471,11 @@ class Loader:
                 batch["image"] = content
             if self._classes or not self._components or bool((labels != NO_LABEL).any()):
                 batch["label"] = labels
-            for name, column in native.columns:
-                batch[name] = self._column(column, name)
+            batch.update(self._outputs.columns(native.columns, self._roles))
             moved = [batch[name] for name, role in self._roles.items() if role not in _loading.DECODED]
         else:
             batch, moved = Batch((content, labels)), []
-        batch._tell(native, self._classes, self._width, moved)
+        batch._tell(native, self._classes, self._outputs.cropped(native, moved))
         return batch if self._batch_transform is None else self._batch_transform(batch)
 
     # Receipts and statistics.
@@ -547,6 +496,30 @@ class Loader:
         if self._stream is None:
             raise UsageError("no batch has been requested yet")
         return Receipt(self._stream.receipt())
+
+    def explain(self) -> Advice:
+        """Say what limits this loader, and what makes it faster; call it some seconds after the first batch.
+
+        Returns:
+            The bound and findings with commands; `str` has them in words.
+
+        Raises:
+            UsageError: Before the first batch.
+        """
+        if self._stream is None:
+            raise UsageError("no batch has been requested yet")
+        return Advice(self._stream, None if self._mapped is None else self._mapped.wait_ms)
+
+    def prometheus(self) -> str:
+        """Return the counters of `stats` in the text format of Prometheus, for the metrics page of a program.
+
+        Returns:
+            Lines with `shardpack_loader_…`, labelled with dataset and rank.
+
+        Raises:
+            UsageError: Before the first batch.
+        """
+        return prometheus(self.stats(), {"dataset": ",".join(self._paths), "rank": str(self.ranks.rank)})
 
     def stats(self) -> dict[str, Any]:
         """Return counters and times since the threads started.
@@ -570,9 +543,6 @@ class Loader:
         stats["samples_per_s"] = stats["samples"] / max(stats["elapsed_ms"], 1e-3) * 1e3
         return stats
 
-
-#: dtypes that stay numpy arrays: torch has almost no operations for them.
-_NUMPY_ALONE = {"uint16", "uint32", "uint64"}
 
 #: Batches in torch's memory at a time: as many as in the loader's own.
 _AHEAD = 4

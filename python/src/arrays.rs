@@ -1,6 +1,6 @@
 //! Rust memory as numpy arrays, without a copy.
 
-use std::any::Any;
+use std::{any::Any, sync::Arc};
 
 use pyo3::{
     exceptions::PyTypeError,
@@ -34,16 +34,9 @@ impl Array {
         Self { _memory: Box::new(bytes), start, dtype: dtype.to_owned(), shape, is_shared: false }
     }
 
-    /// An array over the bytes that `slots` returns for `owner`. The bytes must keep their address if `owner` moves.
-    pub fn over<T: Send + Sync + 'static>(
-        owner: T,
-        slots: impl FnOnce(&mut T) -> &mut [u8],
-        dtype: &str,
-        shape: Vec<usize>,
-    ) -> Self {
-        let mut owner = Box::new(owner);
-        let start = slots(&mut owner).as_mut_ptr() as usize;
-        Self { _memory: owner, start, dtype: dtype.to_owned(), shape, is_shared: false }
+    /// An array at the address `start` in memory of `owner`, which keeps its address and which no other array has.
+    pub fn at<T: Send + Sync + 'static>(owner: Arc<T>, start: usize, dtype: &str, shape: Vec<usize>) -> Self {
+        Self { _memory: Box::new(owner), start, dtype: dtype.to_owned(), shape, is_shared: false }
     }
 
     /// A read-only array of the bytes of `payload`.

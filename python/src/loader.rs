@@ -15,7 +15,8 @@ use crate::{
 #[pyclass(frozen, module = "shardpack._native")]
 pub struct Engine {
     loader: Loader,
-    slot: Option<Slot>,
+    /// The type of each view.
+    slots: Vec<Slot>,
 }
 
 #[pymethods]
@@ -29,8 +30,8 @@ impl Engine {
         let state = state.map(|json| options::state(py, json)).transpose()?;
         let opened = opened.iter().map(|one| one.reopen()).collect::<Result<_, _>>().or_raise(py)?;
         let made = detached(py, || Request::read(request)?.loader(state.as_ref(), opened))?;
-        let (loader, slot) = made.or_raise(py)?;
-        Ok(Self { loader, slot })
+        let (loader, slots) = made.or_raise(py)?;
+        Ok(Self { loader, slots })
     }
 
     /// Batches of this rank in an epoch.
@@ -44,9 +45,13 @@ impl Engine {
         detached(py, || self.loader.batches_left(&state))?.or_raise(py)
     }
 
-    /// Shape of an image in a batch, and dtype in numpy's notation; `None` without a transform.
-    fn slot(&self) -> Option<([usize; 3], &'static str)> {
-        self.slot.as_ref().map(|slot| (slot.shape, slot.dtype))
+    /// For each view of an image, its shape in a batch, dtype in numpy's notation, and first byte in the memory of a batch; none
+    /// without a transform.
+    fn slots(&self, py: Python<'_>) -> PyResult<Vec<([usize; 3], &'static str, usize)>> {
+        let most = usize::try_from(self.loader.most_in_batch().or_raise(py)?).unwrap_or(usize::MAX);
+        let views = self.loader.options().output.views();
+        let slots = self.slots.iter().enumerate();
+        Ok(slots.map(|(view, slot)| (slot.shape, slot.dtype, views.start(view, most))).collect())
     }
 
     /// Samples of an epoch, of all ranks together.
@@ -99,10 +104,9 @@ impl Engine {
         Ok(names.filter_map(|(name, role)| Some((name.clone(), role?.name()))).collect())
     }
 
-    /// Bytes of the images of a batch; 0 without a transform.
+    /// Bytes of all views of a batch; 0 without a transform.
     fn batch_bytes(&self, py: Python<'_>) -> PyResult<usize> {
-        let most = usize::try_from(self.loader.most_in_batch().or_raise(py)?).unwrap_or(usize::MAX);
-        Ok(most.saturating_mul(self.loader.options().output.slot_bytes()))
+        self.loader.batch_bytes().or_raise(py)
     }
 
     /// Starts to make batches at `state`, in `memories`, or in its own memory if `memories` is empty.
@@ -111,6 +115,6 @@ impl Engine {
         let memories = memories.into_iter().map(memory::lend).collect::<PyResult<Vec<_>>>()?;
         let batches = detached(py, || self.loader.batches_in(&state, memories))?.or_raise(py)?;
         let has_payloads = matches!(self.loader.options().output, Output::Encoded);
-        Ok(Stream::new(batches, self.slot.clone(), has_payloads))
+        Ok(Stream::new(batches, self.slots.clone(), has_payloads))
     }
 }

@@ -25,7 +25,8 @@ pub struct Request {
     shuffle: String,
     lanes: Option<u64>,
     last: String,
-    transform: Option<TransformRequest>,
+    /// The views of each image; none without a transform.
+    views: Vec<TransformRequest>,
     /// Whether to hand out payloads if there is no transform.
     payload: bool,
     components: Vec<String>,
@@ -206,13 +207,13 @@ impl Request {
     ///
     /// # Errors
     /// As [`Dataset::open_with`] and [`Loader::mix`].
-    pub fn loader(&self, state: Option<&State>, opened: Vec<Dataset>) -> Result<(Loader, Option<Slot>)> {
-        let transform = self.transform.as_ref().map(TransformRequest::transform).transpose()?;
-        let slot = transform.as_ref().map(Slot::new);
-        let output = match transform {
-            Some(transform) => Output::Images(Box::new(transform)),
-            None if self.payload => Output::Encoded,
-            None => Output::Own(Own::new(0, |_, _, _, _| Ok(()))),
+    pub fn loader(&self, state: Option<&State>, opened: Vec<Dataset>) -> Result<(Loader, Vec<Slot>)> {
+        let views = self.views.iter().map(TransformRequest::transform).collect::<Result<Vec<_>>>()?;
+        let slots = views.iter().map(Slot::new).collect();
+        let output = match views {
+            views if !views.is_empty() => Output::Images(views.into()),
+            _ if self.payload => Output::Encoded,
+            _ => Output::Own(Own::new(0, |_, _, _, _| Ok(()))),
         };
         let options = self.options(output)?;
         let (mut parts, mut opened) = (Vec::new(), opened.into_iter());
@@ -240,11 +241,11 @@ impl Request {
             Some(state) => Loader::resume_mix(parts, options, state)?,
             None => Loader::mix(parts, options)?,
         };
-        Ok((loader, slot))
+        Ok((loader, slots))
     }
 }
 
-/// The numpy type of a slot.
+/// The numpy type of a view in a slot.
 #[derive(Clone)]
 pub struct Slot {
     /// dtype in numpy's notation; bfloat16, which numpy lacks, is `<u2`.

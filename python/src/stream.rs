@@ -1,7 +1,7 @@
 //! A stream of batches, and the conversion of a batch for Python.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -10,7 +10,7 @@ use pyo3::{
     prelude::*,
     types::{PyBytes, PyList, PyString},
 };
-use shardpack_loader::{Batches, Form, Payload, Values, training::Geometry};
+use shardpack_loader::{Batches, Form, Payload, Values, advice, training::Geometry};
 
 use crate::{
     arrays::Array,
@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 #[pyclass(frozen, module = "shardpack._native")]
 pub struct Stream {
     batches: Mutex<Option<Batches>>,
-    slot: Option<Slot>,
+    /// The type of each view.
+    slots: Vec<Slot>,
     /// Whether payloads were requested.
     has_payloads: bool,
 }
@@ -70,8 +71,8 @@ pub struct Batch {
     number: u64,
     /// Number of samples.
     samples: usize,
-    /// `[B, 3, H, W]` or `[B, H, W, 3]`; `None` without a transform, or if the images are in memory of the caller.
-    images: Option<Py<Array>>,
+    /// For each view `[B, 3, H, W]` or `[B, H, W, 3]`; none without a transform, or if the images are in memory of the caller.
+    images: Vec<Py<Array>>,
     /// The address of the images in memory of the caller.
     address: Option<usize>,
     /// `[B] int64`.
@@ -82,9 +83,9 @@ pub struct Batch {
     sources: Py<Array>,
     /// The payloads as stored, if requested.
     encoded: Option<Py<Payloads>>,
-    /// For each image of a transform: left, top, right and bottom edge of its cut in pixels of the image; the same of its place in the
+    /// For each view, for each image: left, top, right and bottom edge of its cut in pixels of the image; the same of its place in the
     /// output; whether it is flipped then. `[B, 4] float64`, `[B, 4] uint32`, `[B] bool`.
-    cropped: Option<(Py<Array>, Py<Array>, Py<Array>)>,
+    cropped: Vec<(Py<Array>, Py<Array>, Py<Array>)>,
     /// Name and content of each component: an array, a list, or for ragged arrays their rows and the offsets of each, `[B + 1] int64`.
     columns: Vec<(String, Py<PyAny>)>,
     /// The state that resumes right after this batch.
@@ -92,9 +93,9 @@ pub struct Batch {
 }
 
 impl Stream {
-    /// A stream of `batches` with slots of type `slot`.
-    pub fn new(batches: Batches, slot: Option<Slot>, has_payloads: bool) -> Self {
-        Self { batches: Mutex::new(Some(batches)), slot, has_payloads }
+    /// A stream of `batches`, whose views have the types `slots`.
+    pub fn new(batches: Batches, slots: Vec<Slot>, has_payloads: bool) -> Self {
+        Self { batches: Mutex::new(Some(batches)), slots, has_payloads }
     }
 
     fn with<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut Batches) -> T + Send) -> PyResult<T> {
@@ -120,13 +121,11 @@ impl Stream {
         let labels = array(Array::new(batch.labels().to_vec(), "<i8"))?;
         let numbers = array(Array::new(batch.samples().to_vec(), "<u8"))?;
         let sources = array(Array::new(batch.sources().iter().map(|one| *one as u64).collect(), "<u8"))?;
-        let cropped = match batch.geometries() {
-            [] => None,
-            all => {
-                let (edges, placed, flips) = cropped(all);
-                Some((array(edges)?, array(placed)?, array(flips)?))
-            }
-        };
+        let cropped = batch.geometries().iter().map(|cuts| {
+            let (edges, placed, flips) = cropped(cuts);
+            Ok((array(edges)?, array(placed)?, array(flips)?))
+        });
+        let cropped = cropped.collect::<PyResult<Vec<_>>>()?;
         let columns = batch
             .take_columns()
             .into_iter()
@@ -138,17 +137,23 @@ impl Stream {
         let payloads = Payloads { payloads: batch.take_payloads() };
         let encoded = self.has_payloads.then(|| Py::new(py, payloads)).transpose()?;
         let mut address = None;
-        let mut images = None;
-        match (&self.slot, memory) {
-            (None, _) => {}
-            (Some(_), Some(memory)) => {
-                address = Some(batch.slots_mut().as_mut_ptr() as usize);
+        let mut images = Vec::new();
+        match memory {
+            _ if self.slots.is_empty() => {}
+            Some(memory) => {
+                address = Some(batch.view_mut(0).as_mut_ptr() as usize);
                 let lent = memory::lend(memory)?;
                 batch.exchange(lent).or_raise(py)?;
             }
-            (Some(slot), None) => {
-                let shape = [&[samples][..], &slot.shape].concat();
-                images = Some(array(Array::over(batch, |batch| batch.slots_mut(), slot.dtype, shape))?);
+            None => {
+                let views = 0..self.slots.len();
+                // The arrays share the batch, and each view belongs to one of them.
+                let starts: Vec<usize> = views.map(|view| batch.view_mut(view).as_mut_ptr() as usize).collect();
+                let owner = Arc::new(batch);
+                for (slot, start) in self.slots.iter().zip(starts) {
+                    let shape = [&[samples][..], &slot.shape].concat();
+                    images.push(array(Array::at(Arc::clone(&owner), start, slot.dtype, shape))?);
+                }
             }
         }
         Ok(Some(Batch {
@@ -176,6 +181,16 @@ impl Stream {
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
         let stats = self.with(py, |batches| batches.stats())?;
         serde_json::to_string(&stats).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+    }
+
+    /// Advice as JSON and as text; `function_wait_ms` is the wait for a function of the caller, in milliseconds.
+    fn advice(&self, py: Python<'_>, function_wait_ms: Option<f64>) -> PyResult<(String, String)> {
+        let mut facts = self.with(py, |batches| batches.facts())?;
+        facts.wait_ms += function_wait_ms.unwrap_or(0.0);
+        facts.has_function = function_wait_ms.is_some();
+        let advice = advice::advise(&facts);
+        let json = serde_json::to_string(&advice).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        Ok((json, advice.to_string()))
     }
 
     /// The state that resumes right after the last batch.

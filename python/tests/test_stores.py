@@ -202,7 +202,7 @@ def test_batches_of_a_bucket_are_those_of_the_folder(server: Server, packed: Pat
     assert not any(secret in json.dumps(state) for secret in (SECRET, ACCOUNT_KEY, str(server.port)))
     again = pickle.loads(pickle.dumps(shardpack.Loader(server.url("a b/packed"), 7, seed=3, store=server.store)))
     again.load_state_dict(state)
-    again._output = "numpy"
+    again._outputs._output = "numpy"
     assert batches(again) == batches(local)
 
 
