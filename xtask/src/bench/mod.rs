@@ -19,6 +19,7 @@ mod process;
 mod python_rows;
 mod raw;
 mod rows;
+mod samples;
 mod slow;
 mod stores;
 mod targets;
@@ -54,7 +55,7 @@ pub struct Scale {
 /// Name of a table on the command line, and its function.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 24] = [
+const ROWS: [Row; 25] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
@@ -73,6 +74,7 @@ const ROWS: [Row; 24] = [
     ("training", training::training),
     ("training-peers", training_peers::training_peers),
     ("loops", loops::loops),
+    ("samples", samples::samples),
     ("waits", waits::waits),
     ("stores", stores::stores),
     ("buckets", buckets::buckets),
