@@ -83,7 +83,8 @@ class Loader:
         threads: Threads that make batches; 0 for all cores.
         read_threads: Threads that read; at least 16 for URLs.
         lanes: Interleaved streams of the order, over all ranks. `None`: samples in a batch of all ranks, rounded up.
-        epochs: Number of epochs; nothing is read ahead for later ones, and starting one raises `UsageError`.
+        epochs: Number of epochs: the next one is read ahead while this one ends, and starting a later one raises
+            `UsageError`. `None`: nothing of an epoch is read before its first batch is requested.
         progress: Show a tqdm bar per epoch.
         store: Object store settings for URLs, as in `Dataset`. In a mix, for each URL whose `Part` has none. Pickles
             contain them, `state_dict` does not.

@@ -12,7 +12,7 @@ use shardpack_runtime::threads;
 
 use crate::{
     Batches, Memory, MixPart, OnBad, Output, Samples, State, Subset, Times, classes,
-    feed::Feed,
+    feed::{Feed, UNKNOWN_EPOCHS},
     fill_slot::Making,
     mix::Quotas,
     order::{self, Epoch, Identities, Last, Shuffle, Sum},
@@ -65,7 +65,8 @@ pub struct Options {
     pub read_threads: usize,
     /// Threads that make batches; 0 for the number of cores.
     pub threads: usize,
-    /// Number of the last epoch, exclusive: later epochs are not read.
+    /// Number of the last epoch, exclusive: later epochs are not read, and reading ahead does not pause between epochs.
+    /// `u64::MAX` if it is unknown: then nothing of an epoch is read before the consumer asks for its first batch.
     pub epochs: u64,
 }
 
@@ -90,7 +91,7 @@ impl Default for Options {
             ahead_bytes: 0,
             read_threads: 4,
             threads: 0,
-            epochs: u64::MAX,
+            epochs: UNKNOWN_EPOCHS,
         }
     }
 }
