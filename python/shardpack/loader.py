@@ -64,12 +64,14 @@ class Loader:
         output: `"torch"` or `"numpy"`. `None`: torch if it is imported before the first batch, else numpy.
         pin_memory: Decode into torch's pinned memory, for asynchronous copies to a GPU; plain memory without a GPU.
             Needs `transform`.
-        range: Only samples with these numbers, as `range(10, 20)` or `(10, 20)`. For this option and the next five, see
+        range: Only samples with these numbers, as `range(10, 20)` or `(10, 20)`. For this option and the next six, see
             `Part`.
         classes: Only samples of these classes, by label or name.
         samples: Only samples with these numbers.
         part: Only samples between two shares, 0 to 1, of a random order.
         part_seed: Seed of the order of `part`.
+        where: Only samples for which a condition is true: `"width >= 256 and aesthetic > 5"`. It is evaluated once, in
+            each rank.
         balance: Exponent of the class sizes; 0 gives all classes equal shares.
         epoch_samples: Samples per epoch for a mix with weights.
         on_bad: Bad samples are damaged, too large, undecodable, lack an array, or have invalid text or JSON.
@@ -135,6 +137,7 @@ class Loader:
         samples: Sequence[int] | None = None,
         part: tuple[float, float] | None = None,
         part_seed: int = 0,
+        where: str | None = None,
         balance: float | None = None,
         epoch_samples: int | None = None,
         on_bad: str = "error",
@@ -154,7 +157,8 @@ class Loader:
     ) -> None:
         if unknown:
             refuse(list(unknown), Loader.__init__.__kwdefaults__ or ())
-        chosen = {"range": range, "classes": classes, "samples": samples, "part": part, "balance": balance}
+        selects = {"range": range, "classes": classes, "samples": samples, "part": part, "where": where}
+        chosen = {**selects, "balance": balance}
         if isinstance(path, (str, os.PathLike)):
             parts = [Part(path, part_seed=part_seed, **chosen)]  # type: ignore[arg-type]
         else:
@@ -231,6 +235,8 @@ class Loader:
         # Invalid options fail now. Ranks are detected later: one rank of one serves for the check, and is often right.
         self._alone: _native.Engine | None = self._engine_of(distributed.Ranks(0, 1, ""))
         self._classes = self._alone.classes
+        self._selects = any(one._selects for one in parts)
+        self._samples = self._alone.samples_of_epoch()
         slot = self._alone.slot()
         #: Pixels across an image in a batch.
         self._width = 0 if slot is None else slot[0][1 if pipeline is not None and pipeline.layout == "HWC" else 2]
@@ -243,6 +249,8 @@ class Loader:
         #: DataLoader worker for which the engine was made.
         self._worker: distributed.Worker | None = None
         self._made: _native.Engine | None = None
+        #: Engine whose samples the next one takes over, so that `where` is evaluated once.
+        self._chosen: _native.Engine | None = None
         self._stream: _native.Stream | None = None
         #: Pinned tensors in which the stream makes batches, by address.
         self._lent: dict[int, Any] = {}
@@ -271,7 +279,8 @@ class Loader:
 
     def _engine_of(self, ranks: distributed.Ranks, order: str | None = None) -> _native.Engine:
         request = {**self._request, "rank": ranks.rank, "world": ranks.world_size}
-        return _native.Engine(json.dumps(request), order, self._opened)
+        self._chosen = _native.Engine(json.dumps(request), order, self._opened, self._chosen)
+        return self._chosen
 
     def _engine(self) -> _native.Engine:
         ranks = self.ranks
@@ -293,7 +302,7 @@ class Loader:
     @property
     def samples_of_epoch(self) -> int:
         """Samples per epoch, over all ranks."""
-        return self._engine().samples_of_epoch()
+        return self._samples
 
     @property
     def epoch(self) -> int:
@@ -332,7 +341,8 @@ class Loader:
 
     def __repr__(self) -> str:
         ranks = "rank not known yet" if self._ranks is None else "rank {} of {} by {}".format(*self.ranks)
-        return f"Loader({', '.join(map(repr, self._paths))}, batch_size={self._request['batch']}, epoch={self._next_epoch}, {ranks})"
+        samples = f", samples={self._samples}" if self._selects else ""
+        return f"Loader({', '.join(map(repr, self._paths))}{samples}, batch_size={self._request['batch']}, epoch={self._next_epoch}, {ranks})"
 
     # Resuming.
 
@@ -388,7 +398,7 @@ class Loader:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        state.update(_stream=None, _made=None, _alone=None, _opened=[], _lent={}, _is_under_way=False)
+        state.update(_stream=None, _made=None, _alone=None, _chosen=None, _opened=[], _lent={}, _is_under_way=False)
         return state
 
     def _begin(self) -> _native.Stream:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shardpack
@@ -33,3 +36,101 @@ def test_one_pass_reads_one_epoch(packed: Path) -> None:
     ahead = loader(packed, epochs=2)
     assert [numbers(ahead), numbers(ahead)] == [first, second]
     assert ahead.stats()["read_bytes"] == made.stats()["read_bytes"]
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """400 rows of numbers, text and JSON in the forms that components have; every seventh lacks `score`."""
+    folder = tmp_path_factory.mktemp("scored") / "packed"
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for number in range(400):
+            row: dict[str, Any] = {
+                "x": np.full(3, number, np.float32),
+                "aesthetic": np.float32(number % 97 / 10),
+                "tokens": number % 50,
+                "caption": f"cat {number % 4}",
+                "meta": {"score": number % 5, "tags": ["a"], "source": {"name": "web" if number % 3 else "lab"}},
+                "label": number % 4,
+            }
+            if number % 7:
+                row["score"] = number / 3
+            yield row
+
+    assert shardpack.pack(rows(), folder).ok
+    return folder
+
+
+def test_a_condition_selects_as_numpy_does(scored: Path) -> None:
+    dataset = shardpack.Dataset(scored)
+    samples = [dataset[number] for number in range(len(dataset))]
+
+    def value(sample: Any, name: str) -> Any:
+        return next((value for key, value in sample.components.items() if key.split(".")[0] == name), None)
+
+    for condition, naive in [
+        ("aesthetic > 5", lambda one: value(one, "aesthetic") > np.float32(5)),
+        ("aesthetic >= 5.1", lambda one: value(one, "aesthetic") >= np.float32(5.1)),
+        ("tokens < 10 and label in (1, 2)", lambda one: value(one, "tokens") < 10 and one.label in (1, 2)),
+        ("caption = 'cat 3' or caption < 'cat 1'", lambda one: value(one, "caption") in ("cat 3", "cat 0")),
+        (
+            "meta.score = 2 and meta.source.name = 'web'",
+            lambda one: value(one, "meta")["score"] == 2 and value(one, "meta")["source"]["name"] == "web",
+        ),
+        ("score > 100", lambda one: value(one, "score") is not None and value(one, "score") > 100),
+        ("not score > 100", lambda one: value(one, "score") is not None and not value(one, "score") > 100),
+        ("score is missing", lambda one: value(one, "score") is None),
+    ]:
+        expected = [sample.number for sample in samples if naive(sample)]
+        made = loader(scored, where=condition, epochs=1)
+        assert 0 < made.samples_of_epoch == len(expected) < 400, condition
+        assert f"samples={len(expected)}" in repr(made)
+        assert sorted(numbers(made)) == expected, condition
+        assert made.receipt().proves(made.expected(0))
+
+
+def test_choices_select_what_all_of_them_select(packed: Path) -> None:
+    def chosen(**options: Any) -> set[int]:
+        return set(numbers(loader(packed, epochs=1, **options)))
+
+    shares = [(0.0, 0.8), (0.8, 1.0)]
+    cats = chosen(classes=["class01", 4])
+    assert len(cats) == 60
+    train, test = (chosen(classes=["class01", 4], part=part, part_seed=7) for part in shares)
+    assert train | test == cats and not train & test
+    assert train == cats & chosen(part=(0.0, 0.8), part_seed=7)
+    where = "class in ('class01', 'class04', 'class05')"
+    assert chosen(where=where, classes=["class01", "class04"], part=(0.0, 0.8), part_seed=7) == train
+    assert chosen(where="width >= 1", range=(10, 20), samples=[5, 12, 19]) == {12, 19}
+    parts = [shardpack.Part(packed, where="label = 3"), shardpack.Part(packed, where="label = 4", total=10)]
+    made = loader(parts, epochs=1)
+    assert made.samples_of_epoch == 40 and len(numbers(made)) == 40
+
+
+def test_a_condition_is_evaluated_once(scored: Path, tmp_path: Path) -> None:
+    packed = shutil.copytree(scored, tmp_path / "packed")
+    made = loader(packed, where="aesthetic > 5")
+    state = made.state_dict()
+    for shard in packed.glob("*.tar"):
+        shard.unlink()
+    made.load_state_dict(state)
+    assert made.samples_of_epoch < 400
+    with pytest.raises(shardpack.Error):
+        loader(packed, where="aesthetic > 5")
+
+
+def test_a_condition_that_does_not_fit_is_refused(scored: Path) -> None:
+    for where, said in [
+        ("aesthetics > 5", 'no column "aesthetics"; there are width, height, .*aesthetic'),
+        ("aesthetic > 'good'", '"good" is text, and aesthetic.* is a number'),
+        ("aesthetic >", "character 12: the end, and expected a column, a number"),
+        ("caption > 5", '"cat ." is no number'),
+        ("x > 5", "x.npy is an array of several values"),
+        ("meta.tags = 'a'", "meta.json has lists"),
+        ("aesthetic > 100", "no samples"),
+        (5, "text is wanted"),
+    ]:
+        with pytest.raises(shardpack.Error, match=said):
+            loader(scored, where=where)
+    with pytest.raises(shardpack.UsageError, match="where of a mix: each Part has its own"):
+        loader([shardpack.Part(scored)], where="aesthetic > 5")

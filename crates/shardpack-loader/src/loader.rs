@@ -217,6 +217,12 @@ impl Loader {
         self.plan.sources.get(source).map(|source| &source.dataset)
     }
 
+    /// The samples of the part with number `source` in a mix, from 0: another loader of the same part takes them as
+    /// [`Subset::Selected`], and need not evaluate a [`Subset::Where`] again.
+    pub fn selection(&self, source: usize) -> Option<&order::Selection> {
+        self.plan.sources.get(source).map(|source| &source.selection)
+    }
+
     /// Class names in the order of the labels in batches. For a mix, the classes of all datasets, each once. Names that
     /// are not
     /// UTF-8 have replacement characters.
