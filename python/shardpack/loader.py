@@ -73,6 +73,8 @@ class Loader:
         where: Only samples for which a condition is true: `"width >= 256 and aesthetic > 5"`. It is evaluated once, in
             each rank.
         balance: Exponent of the class sizes; 0 gives all classes equal shares.
+        renumber: Labels number the classes of `classes` from 0, in its order, and `loader.classes` follows. In a mix,
+            all parts need `classes`; those of all parts are merged by name.
         epoch_samples: Samples per epoch for a mix with weights.
         on_bad: Bad samples are damaged, too large, undecodable, lack an array, or have invalid text or JSON.
             `"error"`: raise instead of the batch. `"skip"`: leave out. `"replace"`: use another sample of the class.
@@ -139,6 +141,7 @@ class Loader:
         part_seed: int = 0,
         where: str | None = None,
         balance: float | None = None,
+        renumber: bool = False,
         epoch_samples: int | None = None,
         on_bad: str = "error",
         check_content: bool = False,
@@ -200,6 +203,7 @@ class Loader:
             "last": choice(last, "last", ("short", "drop", "pad")),
             "transform": None if pipeline is None else pipeline._request,
             "payload": self._wants_payload,
+            "renumber": flag(renumber, "renumber"),
             "components": self._components,
             "on_bad": choice(on_bad, "on_bad", ("error", "skip", "replace")),
             "check_content": flag(check_content, "check_content"),

@@ -28,6 +28,8 @@ pub struct Request {
     transform: Option<TransformRequest>,
     /// Whether to hand out payloads if there is no transform.
     payload: bool,
+    /// Whether labels number the chosen classes.
+    renumber: bool,
     components: Vec<String>,
     on_bad: String,
     check_content: bool,
@@ -188,6 +190,7 @@ impl Request {
             lanes: self.lanes,
             last: named("last", &self.last, &Last::ALL.map(|one| (one.name(), one)))?,
             subset: Subset::All,
+            renumber: self.renumber,
             output,
             components: self.components.clone(),
             on_bad: named("on_bad", &self.on_bad, &policies)?,
@@ -224,7 +227,12 @@ impl Request {
         let (mut parts, mut opened) = (Vec::new(), opened.into_iter());
         for part in &self.parts {
             let subset = match before.and_then(|before| before.selection(parts.len())) {
-                Some(selection) => Subset::Selected(selection.clone()),
+                Some(selection) => {
+                    // The classes give the labels their numbers.
+                    let classes = part.subset.iter().find(|one| matches!(one, SubsetRequest::Classes(_)));
+                    let classes = classes.map(SubsetRequest::subset).transpose()?;
+                    Subset::Each(std::iter::once(Subset::Selected(selection.clone())).chain(classes).collect())
+                }
                 None => Subset::Each(part.subset.iter().map(SubsetRequest::subset).collect::<Result<_>>()?),
             };
             let times = match part.times {

@@ -134,3 +134,27 @@ def test_a_condition_that_does_not_fit_is_refused(scored: Path) -> None:
             loader(scored, where=where)
     with pytest.raises(shardpack.UsageError, match="where of a mix: each Part has its own"):
         loader([shardpack.Part(scored)], where="aesthetic > 5")
+
+
+def test_labels_of_chosen_classes_are_renumbered(packed: Path) -> None:
+    names = ["class07", "class02", "class05"]
+    options = {"classes": names, "part": (0.0, 0.8), "epochs": 1}
+    plain, made = loader(packed, **options), loader(packed, renumber=True, **options)
+    assert len(plain.classes) == 10 and made.classes == names
+    for old, new in zip(plain, made):
+        assert list(old.samples) == list(new.samples)
+        assert [int(label) for label in new[1]] == [[7, 2, 5].index(int(label)) for label in old[1]]
+    # The same after resuming, and in a mix, whose classes are merged by name.
+    again = loader(packed, renumber=True, **options)
+    again.load_state_dict(loader(packed, renumber=True, **options).state_dict())
+    assert {int(label) for _, labels in again for label in labels} == {0, 1, 2}
+    parts = [shardpack.Part(packed, classes=["class03", "class01"]), shardpack.Part(packed, classes=["class09"])]
+    mixed = loader(parts, renumber=True, epochs=1)
+    assert mixed.classes == ["class03", "class01", "class09"]
+    dataset = shardpack.Dataset(packed)
+    pairs = [
+        (dataset[int(number)].label, int(label)) for batch in mixed for number, label in zip(batch.samples, batch[1])
+    ]
+    assert set(pairs) == {(3, 0), (1, 1), (9, 2)} and len(pairs) == 90
+    with pytest.raises(shardpack.UsageError, match="only if classes are chosen"):
+        loader(packed, renumber=True)

@@ -41,6 +41,8 @@ pub struct Options {
     pub last: Last,
     /// Which samples of the dataset to load.
     pub subset: Subset,
+    /// Whether labels number the classes of [`Subset::Classes`] from 0, in the order of that list. All parts of a mix need such a subset.
+    pub renumber: bool,
     /// The output per payload.
     pub output: Output,
     /// Extra components to load, by their names in the manifest.
@@ -81,6 +83,7 @@ impl Default for Options {
             lanes: None,
             last: Last::Short,
             subset: Subset::All,
+            renumber: false,
             output: Output::Encoded,
             components: Vec::new(),
             on_bad: OnBad::Error,
@@ -116,12 +119,19 @@ fn whole(options: &Options) -> Result<()> {
 }
 
 /// A part of a plan.
-fn source(part: MixPart, components: &[String]) -> Result<PlanSource> {
+fn source(part: MixPart, options: &Options) -> Result<PlanSource> {
+    let chosen = if options.renumber {
+        let unclear =
+            || Error::usage("labels can be renumbered only if classes are chosen").in_file(part.dataset.folder());
+        Some(part.subset.classes().ok_or_else(unclear)?)
+    } else {
+        None
+    };
     let selection = part.subset.select(&part.dataset)?;
     let quotas = Quotas::new(&part, &selection)?;
     let MixPart { dataset, .. } = part;
     let names = &dataset.manifest().components;
-    let columns = components.iter().map(|wanted| {
+    let columns = options.components.iter().map(|wanted| {
         names.iter().position(|name| name == wanted).ok_or_else(|| {
             let what = format!("no component {wanted:?}; there are {}", names.join(", "));
             let error = Error::usage(what).in_file(dataset.folder());
@@ -134,7 +144,7 @@ fn source(part: MixPart, components: &[String]) -> Result<PlanSource> {
     });
     let columns = columns.collect::<Result<_>>()?;
     let identities = Identities::new(&dataset.manifest().id.0);
-    Ok(PlanSource { dataset, selection, quotas, identities, columns, labels: None })
+    Ok(PlanSource { dataset, selection, quotas, identities, columns, chosen, labels: None })
 }
 
 impl Loader {
@@ -182,8 +192,7 @@ impl Loader {
     fn build(parts: Vec<MixPart>, options: Options, state: Option<&State>) -> Result<Self> {
         let Some(first) = parts.first() else { return Err(Error::usage("a mix of no datasets")) };
         let given = state.map(|state| state.order(&first.dataset)).transpose()?;
-        let mut sources =
-            parts.into_iter().map(|part| source(part, &options.components)).collect::<Result<Vec<_>>>()?;
+        let mut sources = parts.into_iter().map(|part| source(part, &options)).collect::<Result<Vec<_>>>()?;
         let classes = classes::merge(&mut sources)?.into();
         let order = match given {
             Some(order) => order,

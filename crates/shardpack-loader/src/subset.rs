@@ -1,6 +1,6 @@
 //! A subset of a dataset, as given by the caller.
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 use shardpack_format::{Error, Result, permutation::Permutation};
 use shardpack_reader::Dataset;
@@ -36,6 +36,18 @@ pub enum Subset {
 }
 
 impl Subset {
+    /// The classes in [`Subset::Classes`], each once, in their order; `None` if the subset does not list classes.
+    pub(crate) fn classes(&self) -> Option<Vec<i64>> {
+        match self {
+            Self::Classes(classes) => {
+                let mut seen = BTreeSet::new();
+                Some(classes.iter().copied().filter(|label| seen.insert(*label)).collect())
+            }
+            Self::Each(all) => all.iter().find_map(Self::classes),
+            _ => None,
+        }
+    }
+
     pub(crate) fn select(&self, dataset: &Dataset) -> Result<Selection> {
         let all = Selection::All(dataset.len());
         let selection = self.within(dataset, all)?;

@@ -105,3 +105,25 @@ fn a_condition_that_does_not_fit_is_refused() {
         assert!(error.contains(said), "{text}: {error}");
     }
 }
+
+#[test]
+fn chosen_classes_are_numbered_in_their_order() {
+    let folder = tempfile::tempdir().unwrap();
+    packed(folder.path(), 90, None);
+    let subset = Subset::Each(vec![Subset::Range(0..50), Subset::Classes(vec![1, 0, 1])]);
+    let options = Options { subset, renumber: true, epochs: 1, ..Options::default() };
+    let one = loader(folder.path(), options.clone());
+    assert_eq!(one.classes(), ["dogs", "cats"]);
+    let mut batches = one.batches(&one.beginning()).unwrap();
+    let mut samples = 0;
+    while let Some(batch) = batches.next().unwrap() {
+        samples += batch.len();
+        let labels = batch.samples().iter().map(|number| 1 - (*number % 2) as i64);
+        assert_eq!(batch.labels(), labels.collect::<Vec<_>>());
+    }
+    assert_eq!(samples, 50);
+    let one = loader(folder.path(), Options { subset: Subset::Classes(vec![1]), ..options.clone() });
+    assert_eq!(one.classes(), ["dogs"]);
+    let whole = Options { subset: Subset::Range(0..50), ..options };
+    assert!(Loader::new(Dataset::open(folder.path()).unwrap(), whole).is_err());
+}
