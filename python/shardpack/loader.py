@@ -264,7 +264,10 @@ class Loader:
         self._state: str | None = None
         #: State that determines the order, if not the options.
         self._order: str | None = None
+        #: Receipt of the stream, if the stream is closed or its own is not that of the state.
         self._receipt: str | None = None
+        #: Receipt of the part of an epoch before the state that was loaded.
+        self._before: Receipt | None = None
         self._is_under_way = self._is_pinned = False
         self._process = os.getpid()
 
@@ -328,7 +331,7 @@ class Loader:
         """
         epoch = whole(epoch, "epoch")
         if epoch != self._next_epoch:
-            self._next_epoch, self._resume, self._state = epoch, None, None
+            self._next_epoch, self._resume, self._state, self._before = epoch, None, None, None
             self._close()
 
     def expected(self, epoch: int) -> Expected:
@@ -354,16 +357,21 @@ class Loader:
         """Return the state right after the last batch that you received.
 
         Returns:
-            A dict of plain values, fit for JSON or `torch.save`; the same in all ranks. Any number of ranks can resume
-            from it.
+            A dict of plain values, fit for JSON or `torch.save`. Any number of ranks can resume from it. `shardpack` is
+            the same in all ranks. `receipt`, within an epoch, is the rank and its receipt so far.
         """
-        state = self._state or self._resume or self._engine().start_of(self._next_epoch)
-        return {"shardpack": json.loads(state)}
+        state = json.loads(self._state or self._resume or self._engine().start_of(self._next_epoch))
+        receipt = self._receipt_so_far()
+        if receipt is None or state["position"] == 0 or receipt.epoch != state["epoch"]:
+            return {"shardpack": state}
+        return {"shardpack": state, "receipt": {"rank": self.ranks.rank, **json.loads(receipt.json)}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state: the next `iter()` yields the rest of its epoch.
 
-        Earlier samples are not read. Seed, shuffle and lanes are those of the state.
+        Earlier samples are not read. Seed, shuffle and lanes are those of the state. A receipt in the state is
+        continued by the rank of this number, so that the ranks together prove the whole epoch. If all ranks load the
+        state of one, `Receipt.of_state` has the receipts of the others.
 
         Args:
             state: Result of `state_dict`, from a run with any number of ranks.
@@ -375,6 +383,7 @@ class Loader:
         if not isinstance(state, Mapping) or "shardpack" not in state:
             raise UsageError("no state of a loader: it lacks 'shardpack'")
         text = json.dumps(state["shardpack"])
+        before = Receipt.of_state(state)
         engine = self._engine_of(self.ranks, text)
         self._close()
         self._made, self._order = engine, text
@@ -382,6 +391,8 @@ class Loader:
         if engine.batches_left(text) == 0:
             epoch, text = epoch + 1, engine.start_of(epoch + 1)
         self._next_epoch, self._resume, self._state, self._receipt = epoch, text, None, None
+        is_own = before is not None and before.epoch == epoch and state["receipt"].get("rank") == self.ranks.rank
+        self._before = before if is_own else None
 
     # Reading.
 
@@ -397,7 +408,7 @@ class Loader:
         Batches and receipt stay valid; the next `iter()` starts new threads.
         """
         if self._stream is not None and self._process == os.getpid():
-            self._receipt = self.receipt().json
+            self._receipt = self._own_receipt()
         self._close()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -426,6 +437,8 @@ class Loader:
         if epochs is not None and self._next_epoch >= epochs:
             raise UsageError(f"epoch {self._next_epoch} of a loader with epochs={epochs}", help="they count from 0")
         stream = self._begin()
+        if self._resume is None:
+            self._before = None
         # Until the first batch, the state is the start of this epoch.
         self._state = self._resume or self._engine().start_of(self._next_epoch)
         self._next_epoch, self._resume, self._receipt = self._next_epoch + 1, None, None
@@ -534,7 +547,8 @@ class Loader:
     def receipt(self) -> Receipt:
         """Return the samples handed out in the current epoch, or in the last one after its end.
 
-        The receipt begins with the epoch, or where the epoch was resumed.
+        The receipt begins with the epoch. It begins where the epoch was resumed, if the state has no receipt of this
+        rank.
 
         Returns:
             The receipt of this rank.
@@ -542,11 +556,24 @@ class Loader:
         Raises:
             UsageError: Before the first batch.
         """
-        if self._receipt is not None:
-            return Receipt(self._receipt)
-        if self._stream is None:
+        receipt = self._receipt_so_far()
+        if receipt is None:
             raise UsageError("no batch has been requested yet")
-        return Receipt(self._stream.receipt())
+        return receipt
+
+    def _own_receipt(self) -> str | None:
+        """The receipt since the stream began, if it has."""
+        # After a fork, the stream belongs to the parent.
+        if self._receipt is not None or self._stream is None or self._process != os.getpid():
+            return self._receipt
+        return self._stream.receipt()
+
+    def _receipt_so_far(self) -> Receipt | None:
+        own, before = self._own_receipt(), self._before
+        if own is None:
+            return before
+        receipt = Receipt(own)
+        return receipt if before is None or before.epoch != receipt.epoch else before + receipt
 
     def stats(self) -> dict[str, Any]:
         """Return counters and times since the threads started.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -158,3 +159,74 @@ def test_labels_of_chosen_classes_are_renumbered(packed: Path) -> None:
     assert set(pairs) == {(3, 0), (1, 1), (9, 2)} and len(pairs) == 90
     with pytest.raises(shardpack.UsageError, match="only if classes are chosen"):
         loader(packed, renumber=True)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_resumed_epoch_is_proved_whole(packed: Path, mapped: bool) -> None:
+    options = {"sample_transform": lambda item: item.number} if mapped else {}
+
+    def ranks(world_size: int) -> list[shardpack.Loader]:
+        return [loader(packed, rank=rank, world_size=world_size, **options) for rank in range(world_size)]
+
+    def stopped(loaders: list[shardpack.Loader], batches: int) -> list[dict[str, Any]]:
+        for one in loaders:
+            for _ in zip(range(batches), one):
+                pass
+        return [json.loads(json.dumps(one.state_dict())) for one in loaders]
+
+    states = stopped(ranks(2), 3)
+    assert states[0]["shardpack"] == states[1]["shardpack"] and states[0]["receipt"]["samples"] == 48
+    assert "receipt" not in loader(packed).state_dict()
+    # Interrupted twice, and the second time in more ranks.
+    more = ranks(2)
+    for one, state in zip(more, states):
+        one.load_state_dict(state)
+        assert one.receipt().samples == 48
+    states = stopped(more, 2)
+    assert [state["receipt"]["samples"] for state in states] == [80, 80]
+    last = ranks(3)
+    for one, state in zip(last, [*states, states[0]]):
+        one.load_state_dict(state)
+        list(one)
+    expected = last[0].expected(0)
+    assert shardpack.Receipt.join(one.receipt() for one in last).proves(expected)
+    # One state for all ranks: the receipts of the others are joined by hand.
+    again = ranks(2)
+    for one in again:
+        one.load_state_dict(states[0])
+        list(one)
+    joined = again[0].receipt() + again[1].receipt()
+    assert not joined.proves(expected)
+    other = shardpack.Receipt.of_state(states[1])
+    assert other is not None and (joined + other).proves(expected)
+    # The next epoch begins anew, and so does the same one.
+    list(again[0])
+    assert again[0].receipt().samples == 150 and again[0].receipt().epoch == 1
+    again[0].set_epoch(0)
+    list(again[0])
+    assert again[0].receipt().samples == 150
+    assert "receipt" not in again[0].state_dict()
+
+
+def test_the_receipt_in_a_state_is_that_of_its_batch(packed: Path) -> None:
+    states: list[dict[str, Any]] = []
+
+    def told(batch: Any) -> Any:
+        states.append(made.state_dict())
+        return batch
+
+    made = loader(packed, batch_transform=told)
+    made.load_state_dict(next_state(loader(packed)))
+    for _ in zip(range(3), made):
+        pass
+    assert [state["receipt"]["samples"] for state in states] == [16, 32, 48]
+    assert [state["shardpack"]["position"] for state in states] == [16, 32, 48]
+    damaged = {**states[0], "receipt": {**states[0]["receipt"], "identities": "x"}}
+    with pytest.raises(shardpack.DataError):
+        made.load_state_dict(damaged)
+
+
+def next_state(made: shardpack.Loader) -> dict[str, Any]:
+    """The state after the first batch."""
+    next(iter(made))
+    return made.state_dict()
