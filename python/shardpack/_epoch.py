@@ -61,6 +61,9 @@ class Epoch(Iterator[Any]):
             self._raw = _Raw(loader, self._stream)
             if loader._mapped is not None:
                 self._mapping = loader._mapped.begin(loader, self._stream, self._raw)
+        if loader._batch_transform is not None:
+            # The receipt that belongs to the state, until the function has returned.
+            loader._receipt = loader._own_receipt()
         made = self._made(self._raw)
         if made is None:
             self._end()

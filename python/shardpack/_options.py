@@ -26,7 +26,7 @@ _DATALOADER = {
     "num_workers": "there are no worker processes; threads=number makes batches, all cores if it is left out",
     "persistent_workers": "there are no worker processes: leave it out",
     "prefetch_factor": "batches are prepared ahead automatically; ahead=bytes prepares more",
-    "sampler": "shuffle, part, range, classes, samples and balance choose samples; rank and world_size divide them",
+    "sampler": "shuffle, part, range, classes, samples, where and balance choose samples; rank and world_size divide them",
     "timeout": "there are no worker processes: leave it out",
     "worker_init_fn": "there are no worker processes; item.rng() is a generator for each sample",
 }
@@ -81,6 +81,13 @@ def choice(value: Any, name: str, names: Sequence[str]) -> str:
     """Return one of `names`."""
     if not isinstance(value, str) or value not in names:
         raise UsageError(f"{name}={shown(value)}: there are {', '.join(names)}")
+    return value
+
+
+def text(value: Any, name: str) -> str:
+    """Return a string."""
+    if not isinstance(value, str):
+        raise UsageError(f"{name}={shown(value)}: text is wanted")
     return value
 
 

@@ -71,13 +71,17 @@ class Loader:
         output: `"torch"` or `"numpy"`. `None`: torch if it is imported before the first batch, else numpy.
         pin_memory: Decode into torch's pinned memory, for asynchronous copies to a GPU; plain memory without a GPU.
             Needs `transform`.
-        range: Only samples with these numbers, as `range(10, 20)` or `(10, 20)`. For this option and the next five, see
+        range: Only samples with these numbers, as `range(10, 20)` or `(10, 20)`. For this option and the next six, see
             `Part`.
         classes: Only samples of these classes, by label or name.
         samples: Only samples with these numbers.
         part: Only samples between two shares, 0 to 1, of a random order.
         part_seed: Seed of the order of `part`.
+        where: Only samples for which a condition is true: `"width >= 256 and aesthetic > 5"`. It is evaluated once, in
+            each rank.
         balance: Exponent of the class sizes; 0 gives all classes equal shares.
+        renumber: Labels number the classes of `classes` from 0, in its order, and `loader.classes` follows. In a mix,
+            all parts need `classes`; those of all parts are merged by name.
         epoch_samples: Samples per epoch for a mix with weights.
         on_bad: Bad samples are damaged, too large, undecodable, lack an array, or have invalid text or JSON.
             `"error"`: raise instead of the batch. `"skip"`: leave out. `"replace"`: use another sample of the class.
@@ -90,7 +94,8 @@ class Loader:
         threads: Threads that make batches; 0 for all cores.
         read_threads: Threads that read; at least 16 for URLs.
         lanes: Interleaved streams of the order, over all ranks. `None`: samples in a batch of all ranks, rounded up.
-        epochs: Number of epochs; nothing is read ahead for later ones, and starting one raises `UsageError`.
+        epochs: Number of epochs: the next one is read ahead while this one ends, and starting a later one raises
+            `UsageError`. `None`: nothing of an epoch is read before its first batch is requested.
         progress: Show a tqdm bar per epoch.
         store: Object store settings for URLs, as in `Dataset`. In a mix, for each URL whose `Part` has none. Pickles
             contain them, `state_dict` does not.
@@ -145,7 +150,9 @@ class Loader:
         samples: Sequence[int] | None = None,
         part: tuple[float, float] | None = None,
         part_seed: int = 0,
+        where: str | None = None,
         balance: float | None = None,
+        renumber: bool = False,
         epoch_samples: int | None = None,
         on_bad: str = "error",
         check_content: bool = False,
@@ -164,7 +171,8 @@ class Loader:
     ) -> None:
         if unknown:
             refuse(list(unknown), Loader.__init__.__kwdefaults__ or ())
-        chosen = {"range": range, "classes": classes, "samples": samples, "part": part, "balance": balance}
+        selects = {"range": range, "classes": classes, "samples": samples, "part": part, "where": where}
+        chosen = {**selects, "balance": balance}
         if isinstance(path, (str, os.PathLike)):
             parts = [Part(path, part_seed=part_seed, **chosen)]  # type: ignore[arg-type]
         else:
@@ -220,6 +228,7 @@ class Loader:
             "last": choice(last, "last", ("short", "drop", "pad")),
             "views": [one._request for one in pipelines],
             "payload": self._wants_payload,
+            "renumber": flag(renumber, "renumber"),
             "components": self._components,
             "roles": {name: role for name, role in found_roles.items() if name in self._components},
             "on_bad": choice(on_bad, "on_bad", ("error", "skip", "replace")),
@@ -257,6 +266,8 @@ class Loader:
         #: Roles of components, also those that the dataset declares.
         self._roles: dict[str, str] = dict(self._alone.roles)
         self._outputs = Outputs("torch" if pin_memory else output, pipelines, has_views, self._alone.slots())
+        self._selects = any(one._selects for one in parts)
+        self._samples = self._alone.samples_of_epoch()
 
     #: Whether DataLoader workers divide the rank; `shardpack.torch` divides before.
     _divides = True
@@ -266,6 +277,8 @@ class Loader:
         #: DataLoader worker for which the engine was made.
         self._worker: distributed.Worker | None = None
         self._made: _native.Engine | None = None
+        #: Engine whose samples the next one takes over, so that `where` is evaluated once.
+        self._chosen: _native.Engine | None = None
         self._stream: _native.Stream | None = None
         #: Pinned tensors in which the stream makes batches, by address.
         self._lent: dict[int, Any] = {}
@@ -275,7 +288,10 @@ class Loader:
         self._state: str | None = None
         #: State that determines the order, if not the options.
         self._order: str | None = None
+        #: Receipt of the stream, if the stream is closed or its own is not that of the state.
         self._receipt: str | None = None
+        #: Receipt of the part of an epoch before the state that was loaded.
+        self._before: Receipt | None = None
         self._is_under_way = self._is_pinned = False
         self._process = os.getpid()
 
@@ -294,7 +310,8 @@ class Loader:
 
     def _engine_of(self, ranks: distributed.Ranks, order: str | None = None) -> _native.Engine:
         request = {**self._request, "rank": ranks.rank, "world": ranks.world_size}
-        return _native.Engine(json.dumps(request), order, self._opened)
+        self._chosen = _native.Engine(json.dumps(request), order, self._opened, self._chosen)
+        return self._chosen
 
     def _engine(self) -> _native.Engine:
         ranks = self.ranks
@@ -316,7 +333,7 @@ class Loader:
     @property
     def samples_of_epoch(self) -> int:
         """Samples per epoch, over all ranks."""
-        return self._engine().samples_of_epoch()
+        return self._samples
 
     @property
     def epoch(self) -> int:
@@ -338,7 +355,7 @@ class Loader:
         """
         epoch = whole(epoch, "epoch")
         if epoch != self._next_epoch:
-            self._next_epoch, self._resume, self._state = epoch, None, None
+            self._next_epoch, self._resume, self._state, self._before = epoch, None, None, None
             self._close()
 
     def expected(self, epoch: int) -> Expected:
@@ -355,7 +372,8 @@ class Loader:
 
     def __repr__(self) -> str:
         ranks = "rank not known yet" if self._ranks is None else "rank {} of {} by {}".format(*self.ranks)
-        return f"Loader({', '.join(map(repr, self._paths))}, batch_size={self._request['batch']}, epoch={self._next_epoch}, {ranks})"
+        samples = f", samples={self._samples}" if self._selects else ""
+        return f"Loader({', '.join(map(repr, self._paths))}{samples}, batch_size={self._request['batch']}, epoch={self._next_epoch}, {ranks})"
 
     # Resuming.
 
@@ -363,16 +381,21 @@ class Loader:
         """Return the state right after the last batch that you received.
 
         Returns:
-            A dict of plain values, fit for JSON or `torch.save`; the same in all ranks. Any number of ranks can resume
-            from it.
+            A dict of plain values, fit for JSON or `torch.save`. Any number of ranks can resume from it. `shardpack` is
+            the same in all ranks. `receipt`, within an epoch, is the rank and its receipt so far.
         """
-        state = self._state or self._resume or self._engine().start_of(self._next_epoch)
-        return {"shardpack": json.loads(state)}
+        state = json.loads(self._state or self._resume or self._engine().start_of(self._next_epoch))
+        receipt = self._receipt_so_far()
+        if receipt is None or state["position"] == 0 or receipt.epoch != state["epoch"]:
+            return {"shardpack": state}
+        return {"shardpack": state, "receipt": {"rank": self.ranks.rank, **json.loads(receipt.json)}}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state: the next `iter()` yields the rest of its epoch.
 
-        Earlier samples are not read. Seed, shuffle and lanes are those of the state.
+        Earlier samples are not read. Seed, shuffle and lanes are those of the state. A receipt in the state is
+        continued by the rank of this number, so that the ranks together prove the whole epoch. If all ranks load the
+        state of one, `Receipt.of_state` has the receipts of the others.
 
         Args:
             state: Result of `state_dict`, from a run with any number of ranks.
@@ -384,6 +407,7 @@ class Loader:
         if not isinstance(state, Mapping) or "shardpack" not in state:
             raise UsageError("no state of a loader: it lacks 'shardpack'")
         text = json.dumps(state["shardpack"])
+        before = Receipt.of_state(state)
         engine = self._engine_of(self.ranks, text)
         self._close()
         self._made, self._order = engine, text
@@ -391,6 +415,8 @@ class Loader:
         if engine.batches_left(text) == 0:
             epoch, text = epoch + 1, engine.start_of(epoch + 1)
         self._next_epoch, self._resume, self._state, self._receipt = epoch, text, None, None
+        is_own = before is not None and before.epoch == epoch and state["receipt"].get("rank") == self.ranks.rank
+        self._before = before if is_own else None
 
     # Reading.
 
@@ -406,12 +432,12 @@ class Loader:
         Batches and receipt stay valid; the next `iter()` starts new threads.
         """
         if self._stream is not None and self._process == os.getpid():
-            self._receipt = self.receipt().json
+            self._receipt = self._own_receipt()
         self._close()
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        state.update(_stream=None, _made=None, _alone=None, _opened=[], _lent={}, _is_under_way=False)
+        state.update(_stream=None, _made=None, _alone=None, _chosen=None, _opened=[], _lent={}, _is_under_way=False)
         return state
 
     def _begin(self) -> _native.Stream:
@@ -435,6 +461,8 @@ class Loader:
         if epochs is not None and self._next_epoch >= epochs:
             raise UsageError(f"epoch {self._next_epoch} of a loader with epochs={epochs}", help="they count from 0")
         stream = self._begin()
+        if self._resume is None:
+            self._before = None
         # Until the first batch, the state is the start of this epoch.
         self._state = self._resume or self._engine().start_of(self._next_epoch)
         self._next_epoch, self._resume, self._receipt = self._next_epoch + 1, None, None
@@ -483,7 +511,8 @@ class Loader:
     def receipt(self) -> Receipt:
         """Return the samples handed out in the current epoch, or in the last one after its end.
 
-        The receipt begins with the epoch, or where the epoch was resumed.
+        The receipt begins with the epoch. It begins where the epoch was resumed, if the state has no receipt of this
+        rank.
 
         Returns:
             The receipt of this rank.
@@ -491,11 +520,24 @@ class Loader:
         Raises:
             UsageError: Before the first batch.
         """
-        if self._receipt is not None:
-            return Receipt(self._receipt)
-        if self._stream is None:
+        receipt = self._receipt_so_far()
+        if receipt is None:
             raise UsageError("no batch has been requested yet")
-        return Receipt(self._stream.receipt())
+        return receipt
+
+    def _own_receipt(self) -> str | None:
+        """The receipt since the stream began, if it has."""
+        # After a fork, the stream belongs to the parent.
+        if self._receipt is not None or self._stream is None or self._process != os.getpid():
+            return self._receipt
+        return self._stream.receipt()
+
+    def _receipt_so_far(self) -> Receipt | None:
+        own, before = self._own_receipt(), self._before
+        if own is None:
+            return before
+        receipt = Receipt(own)
+        return receipt if before is None or before.epoch != receipt.epoch else before + receipt
 
     def explain(self) -> Advice:
         """Say what limits this loader, and what makes it faster; call it some seconds after the first batch.

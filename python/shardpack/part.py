@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._options import number, numbers, several, whole
+from ._options import number, numbers, several, text, whole
 from ._sizes import shown
 from ._stores import Settings, Store
 from .errors import UsageError
@@ -18,8 +18,8 @@ from .running import PathLike
 class Part:
     """One dataset of a mix: its path, a selection of its samples, and how often they appear.
 
-    At most one of `range`, `classes`, `samples` and `part` selects samples, and at most one of `total` and `balance`
-    repeats them. Counts per epoch are exact. `Loader` checks the values.
+    `range`, `classes`, `samples`, `part` and `where` select the samples that all of them select. At most one of
+    `total` and `balance` repeats samples. Counts per epoch are exact. `Loader` checks the values.
 
     Args:
         path: Folder of the dataset, or its URL as a string.
@@ -27,8 +27,10 @@ class Part:
         classes: Only samples of these classes, by label or by name.
         samples: Only samples with these numbers, in any order, each once.
         part: Only the samples between two shares, 0 to 1, of a random order that `part_seed` fixes. `(0.0, 0.9)` to
-            train and `(0.9, 1.0)` to validate have no sample in common.
+            train and `(0.9, 1.0)` to validate have no sample in common, whatever else selects samples.
         part_seed: Seed of the random order of `part`.
+        where: Only samples for which a condition is true: `"width >= 256 and aesthetic > 5"`. Columns are `width`,
+            `height`, `bytes`, `label`, `class`, `key`, `path`, `kind` and the components.
         total: Number of samples per epoch. Each sample comes equally often, give or take one.
         balance: Exponent, 0 to 1. The epoch length stays; each class gets a share in proportion to its size to this
             power. 0: equal shares. 1: shares as stored.
@@ -48,11 +50,17 @@ class Part:
     samples: Sequence[int] | None = None
     part: tuple[float, float] | None = None
     part_seed: int = 0
+    where: str | None = None
     total: int | None = None
     balance: float | None = None
     weight: float | None = None
     # Values may be secrets.
     store: Store | None = field(default=None, repr=False)
+
+    @property
+    def _selects(self) -> bool:
+        """Whether some samples may be left out."""
+        return any(one is not None for one in (self.range, self.classes, self.samples, self.part, self.where))
 
     def _request(self, classes: Sequence[str], store: Settings) -> dict[str, Any]:
         chosen = {
@@ -66,10 +74,8 @@ class Part:
             "part": None
             if self.part is None
             else [*numbers(self.part, "part", 2, 0.0, 1.0), whole(self.part_seed, "part_seed")],
+            "where": None if self.where is None else text(self.where, "where"),
         }
-        chosen = {name: value for name, value in chosen.items() if value is not None}
-        if len(chosen) > 1:
-            raise UsageError(f"{' and '.join(chosen)}: give only one")
         times: Any = "once"
         if self.total is not None and self.balance is not None:
             raise UsageError("total and balance: give only one")
@@ -78,7 +84,8 @@ class Part:
         if self.balance is not None:
             times = {"classes": number(self.balance, "balance", 0.0, 1.0)}
         stored = {"path": os.fspath(self.path), "store": store.pairs, "cache": store.cache}
-        return {**stored, "subset": chosen or "all", "times": times}
+        subset = [{name: value} for name, value in chosen.items() if value is not None]
+        return {**stored, "subset": subset, "times": times}
 
 
 def _range(given: Any) -> list[int]:

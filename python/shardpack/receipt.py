@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,24 @@ class Receipt:
     """
 
     json: str
+
+    @staticmethod
+    def of_state(state: Mapping[str, Any]) -> Receipt | None:
+        """Return the receipt in a state, of its rank and epoch so far.
+
+        Args:
+            state: Result of `Loader.state_dict`.
+
+        Returns:
+            The receipt; `None` at the start of an epoch.
+
+        Raises:
+            DataError: If the receipt is invalid.
+        """
+        told = state.get("receipt")
+        if told is None:
+            return None
+        return Receipt(_native.join([json.dumps({name: value for name, value in told.items() if name != "rank"})]))
 
     def _read(self) -> dict[str, Any]:
         told: dict[str, Any] = json.loads(self.json)

@@ -23,13 +23,20 @@ pub struct Engine {
 impl Engine {
     /// `request` is JSON; see `shardpack.Loader`. With `state`, the loader resumes that run. `opened` has an open dataset
     /// for each part of
-    /// the request, or is empty.
+    /// the request, or is empty. `before` is an engine of the same parts, whose samples are taken over.
     #[new]
-    #[pyo3(signature = (request, state=None, opened=Vec::new()))]
-    fn new(py: Python<'_>, request: &str, state: Option<&str>, opened: Vec<PyRef<'_, Dataset>>) -> PyResult<Self> {
+    #[pyo3(signature = (request, state=None, opened=Vec::new(), before=None))]
+    fn new(
+        py: Python<'_>,
+        request: &str,
+        state: Option<&str>,
+        opened: Vec<PyRef<'_, Dataset>>,
+        before: Option<&Self>,
+    ) -> PyResult<Self> {
         let state = state.map(|json| options::state(py, json)).transpose()?;
         let opened = opened.iter().map(|one| one.reopen()).collect::<Result<_, _>>().or_raise(py)?;
-        let made = detached(py, || Request::read(request)?.loader(state.as_ref(), opened))?;
+        let before = before.map(|before| &before.loader);
+        let made = detached(py, || Request::read(request)?.loader(state.as_ref(), opened, before))?;
         let (loader, slots) = made.or_raise(py)?;
         Ok(Self { loader, slots })
     }

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use shardpack_loader::{
-    Dataset, Error, Limits, Loader, MixPart, OnBad, Options, Output, Own, Result, Role, State, Subset, Times,
+    Condition, Dataset, Error, Limits, Loader, MixPart, OnBad, Options, Output, Own, Result, Role, State, Subset,
+    Times,
     order::{Last, Shuffle},
     training::{self, Axes, Cut, Dtype, Filter, Normalise, Resize, Size, Transform},
 };
@@ -29,6 +30,8 @@ pub struct Request {
     views: Vec<TransformRequest>,
     /// Whether to hand out payloads if there is no transform.
     payload: bool,
+    /// Whether labels number the chosen classes.
+    renumber: bool,
     components: Vec<String>,
     /// Components that follow the cut of the image; `None` for those that stay as stored.
     roles: BTreeMap<String, Option<String>>,
@@ -52,18 +55,31 @@ struct PartRequest {
     store: Vec<(String, String)>,
     /// Folder of the cache for data from the store, and its limit in bytes.
     cache: Option<(PathBuf, u64)>,
-    subset: SubsetRequest,
+    /// Only samples that are in all of them.
+    subset: Vec<SubsetRequest>,
     times: TimesRequest,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 enum SubsetRequest {
-    All,
     Range(u64, u64),
     Classes(Vec<i64>),
     Samples(Vec<u64>),
     Part(f64, f64, u64),
+    Where(String),
+}
+
+impl SubsetRequest {
+    fn subset(&self) -> Result<Subset> {
+        Ok(match *self {
+            Self::Range(start, end) => Subset::Range(start..end),
+            Self::Classes(ref classes) => Subset::Classes(classes.clone()),
+            Self::Samples(ref samples) => Subset::Samples(samples.clone()),
+            Self::Part(start, end, seed) => Subset::Part { share: start..end, seed },
+            Self::Where(ref condition) => Subset::Where(Condition::parse(condition)?),
+        })
+    }
 }
 
 #[derive(Deserialize)]
@@ -187,6 +203,7 @@ impl Request {
             lanes: self.lanes,
             last: named("last", &self.last, &Last::ALL.map(|one| (one.name(), one)))?,
             subset: Subset::All,
+            renumber: self.renumber,
             output,
             components: self.components.clone(),
             roles: self.roles()?,
@@ -203,11 +220,16 @@ impl Request {
     }
 
     /// Makes the loader. Opens the datasets, or takes those in `opened`, one for each part. With `state`, the loader resumes that
-    /// run.
+    /// run. The samples are those of `before`, a loader of the same parts, or are selected anew.
     ///
     /// # Errors
     /// As [`Dataset::open_with`] and [`Loader::mix`].
-    pub fn loader(&self, state: Option<&State>, opened: Vec<Dataset>) -> Result<(Loader, Vec<Slot>)> {
+    pub fn loader(
+        &self,
+        state: Option<&State>,
+        opened: Vec<Dataset>,
+        before: Option<&Loader>,
+    ) -> Result<(Loader, Vec<Slot>)> {
         let views = self.views.iter().map(TransformRequest::transform).collect::<Result<Vec<_>>>()?;
         let slots = views.iter().map(Slot::new).collect();
         let output = match views {
@@ -218,12 +240,14 @@ impl Request {
         let options = self.options(output)?;
         let (mut parts, mut opened) = (Vec::new(), opened.into_iter());
         for part in &self.parts {
-            let subset = match part.subset {
-                SubsetRequest::All => Subset::All,
-                SubsetRequest::Range(start, end) => Subset::Range(start..end),
-                SubsetRequest::Classes(ref classes) => Subset::Classes(classes.clone()),
-                SubsetRequest::Samples(ref samples) => Subset::Samples(samples.clone()),
-                SubsetRequest::Part(start, end, seed) => Subset::Part { share: start..end, seed },
+            let subset = match before.and_then(|before| before.selection(parts.len())) {
+                Some(selection) => {
+                    // The classes give the labels their numbers.
+                    let classes = part.subset.iter().find(|one| matches!(one, SubsetRequest::Classes(_)));
+                    let classes = classes.map(SubsetRequest::subset).transpose()?;
+                    Subset::Each(std::iter::once(Subset::Selected(selection.clone())).chain(classes).collect())
+                }
+                None => Subset::Each(part.subset.iter().map(SubsetRequest::subset).collect::<Result<_>>()?),
             };
             let times = match part.times {
                 TimesRequest::Once => Times::Once,

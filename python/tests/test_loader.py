@@ -243,7 +243,7 @@ def test_subsets_mixes_and_policies(packed: Path) -> None:
     assert (sources.count(0), sources.count(1)) == (300, 100)
     for wrong in [
         {"classes": ["no"]},
-        {"samples": [1], "part": (0, 1)},
+        {"samples": [1], "range": (5, 9)},
         {"range": range(0, 10, 2)},
         {"range": range(-5, 5)},
         {"part": (0.5, 0.4)},

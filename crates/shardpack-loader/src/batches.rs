@@ -163,6 +163,7 @@ impl Batches {
         fork_guard::check(self.process)?;
         let counters = Arc::clone(&self.shared.making.counters);
         let asked = self.asked.take().unwrap_or_else(Instant::now);
+        self.begin_epoch();
         self.shared.ring.wait_begins();
         let finished = self.shared.outlet.take(self.sequence);
         self.shared.ring.wait_ends(matches!(finished, Finished::Batch(_)));
@@ -210,10 +211,19 @@ impl Batches {
     pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
         fork_guard::check(self.process)?;
         self.asked.get_or_insert_with(Instant::now);
+        self.begin_epoch();
         self.shared.ring.wait_begins();
         let is_there = self.shared.outlet.wait_finished(self.sequence, timeout);
         self.shared.ring.wait_ends(false);
         Ok(is_there)
+    }
+
+    /// Begins the current epoch, if the last one has ended: the feed may not read it before, if the number of epochs is
+    /// unknown.
+    fn begin_epoch(&self) {
+        if self.has_ended {
+            self.handle.begin(self.state.epoch);
+        }
     }
 
     /// Begins the receipt of the current epoch, if the last one has ended.
@@ -371,7 +381,7 @@ impl Shared {
 
     /// Begins the next batch; `None` if an end came instead.
     fn begin(&self, front: &mut Front) -> Result<Option<Arc<Building>>> {
-        let Some((epoch, lanes)) = front.feed.lanes() else {
+        let Some((epoch, lanes)) = front.feed.lanes()? else {
             front.has_ended = true;
             self.outlet.put(front.sequence, Finished::End);
             return Ok(None);

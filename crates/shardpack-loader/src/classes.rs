@@ -1,13 +1,14 @@
 //! Classes of a mix: merges the classes of all datasets into one list, by name.
 //!
 //! Holds at all times: two classes share a label only if they have the same name. If the lists differ, a list with a duplicate
-//! name is refused. `convert` makes the same list from these datasets.
+//! name is refused. `convert` makes the same list from these datasets. If labels are renumbered, the list of a dataset has its
+//! chosen classes only.
 
 use std::collections::{BTreeSet, HashMap};
 
 use shardpack_format::{Error, Result};
 
-use crate::plan::PlanSource;
+use crate::{batch::NO_LABEL, plan::PlanSource};
 
 /// Names of classes, in the order of their labels.
 type Names = Vec<Vec<u8>>;
@@ -19,8 +20,19 @@ type Names = Vec<Vec<u8>>;
 pub(crate) fn merge(sources: &mut [PlanSource]) -> Result<Vec<String>> {
     let names =
         |source: &PlanSource| -> Names { source.dataset.classes().iter().map(|class| class.name_bytes()).collect() };
-    let lists: Vec<Names> = sources.iter().map(names).collect();
-    let all = merged(&lists).map_err(|unclear| {
+    let whole: Vec<Names> = sources.iter().map(names).collect();
+    let lists: Vec<Names> = sources
+        .iter()
+        .zip(&whole)
+        .map(|(source, whole)| match &source.chosen {
+            None => whole.clone(),
+            Some(chosen) => {
+                chosen.iter().filter_map(|label| whole.get(usize::try_from(*label).ok()?).cloned()).collect()
+            }
+        })
+        .collect();
+    let numbered: Vec<bool> = whole.iter().map(|list| is_numbered(list)).collect();
+    let all = merged(&lists, &numbered).map_err(|unclear| {
         let folder = |at: usize| sources.get(at).map(|source| source.dataset.folder().display().to_string());
         match unclear {
             Unclear::Numbered(numbered, named) => {
@@ -38,8 +50,20 @@ pub(crate) fn merge(sources: &mut [PlanSource]) -> Result<Vec<String>> {
             }
         }
     })?;
-    for (source, own) in sources.iter_mut().zip(&lists) {
+    for ((source, own), whole) in sources.iter_mut().zip(&lists).zip(&whole) {
         source.labels = labels(own, &all);
+        if let Some(chosen) = &source.chosen {
+            // Samples of other classes are not in the subset.
+            let mut table = vec![NO_LABEL; whole.len()];
+            for (at, label) in chosen.iter().enumerate() {
+                let new = source.labels.as_ref().map_or(Some(at as i64), |labels| labels.get(at).copied());
+                if let Some((entry, new)) = usize::try_from(*label).ok().and_then(|label| table.get_mut(label)).zip(new)
+                {
+                    *entry = new;
+                }
+            }
+            source.labels = Some(table.into());
+        }
     }
     Ok(all.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
@@ -53,17 +77,20 @@ enum Unclear {
     Double(usize, Vec<u8>),
 }
 
-/// The merged list.
-fn merged(lists: &[Names]) -> std::result::Result<Names, Unclear> {
+/// Whether the names of classes are their numbers.
+fn is_numbered(list: &Names) -> bool {
+    list.iter().enumerate().all(|(number, name)| number.to_string().as_bytes() == &**name)
+}
+
+/// The merged list; `numbered` has for each list whether its dataset numbers its classes.
+fn merged(lists: &[Names], numbered: &[bool]) -> std::result::Result<Names, Unclear> {
     // A part without classes has no labels that could be confused with those of another part.
     let with: Vec<(usize, &Names)> = lists.iter().enumerate().filter(|(_, list)| !list.is_empty()).collect();
     let Some((_, longest)) = with.iter().max_by_key(|(_, list)| list.len()) else { return Ok(Names::new()) };
     if with.iter().all(|(_, list)| longest.starts_with(list)) {
         return Ok(longest.to_vec());
     }
-    let is_numbered =
-        |list: &Names| list.iter().enumerate().all(|(number, name)| number.to_string().as_bytes() == &**name);
-    let find = |wanted: bool| with.iter().find(|(_, list)| is_numbered(list) == wanted).map(|(at, _)| *at);
+    let find = |wanted: bool| with.iter().map(|(at, _)| *at).find(|at| numbered[*at] == wanted);
     if let (Some(numbered), Some(named)) = (find(true), find(false)) {
         return Err(Unclear::Numbered(numbered, named));
     }
@@ -97,6 +124,10 @@ fn labels(own: &Names, all: &Names) -> Option<Box<[i64]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn merged(lists: &[Names]) -> std::result::Result<Names, Unclear> {
+        super::merged(lists, &lists.iter().map(is_numbered).collect::<Vec<_>>())
+    }
 
     fn names(list: &[&str]) -> Names {
         list.iter().map(|name| name.as_bytes().to_vec()).collect()

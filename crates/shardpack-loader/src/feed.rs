@@ -2,8 +2,9 @@
 //!
 //! Holds at all times: reads begin in the order in which they are needed (see [`crate::order::Reads`]). Each read is one
 //! call of the store, or two if the end of a lane cuts a run. A run stays in memory until its last sample has been taken and
-//! released. Epochs follow each other without a pause: a separate thread computes the samples and the order of the next epoch
-//! while this one is read.
+//! released. A separate thread computes the samples and the order of the next epoch while this one is read. If the number of
+//! epochs is known, epochs follow each other without a pause; otherwise nothing of an epoch is read before
+//! [`Handle::begin`] has named it.
 
 use std::{
     collections::VecDeque,
@@ -26,6 +27,9 @@ use crate::{
     run::{Fetched, Piece, Run, spans},
     stats::Counters,
 };
+
+/// The number of epochs of a run that ends at any time.
+pub(crate) const UNKNOWN_EPOCHS: u64 = u64::MAX;
 
 /// Limit for the time that dropping a feed waits for threads that read from servers.
 const SERVER_GRACE: Duration = Duration::from_secs(1);
@@ -68,8 +72,12 @@ struct State {
     reads: Option<Reads>,
     /// The next epoch, once it is computed.
     coming: Option<EpochState>,
-    /// Number of the last epoch, exclusive.
+    /// Number of the epoch after the last one that is read.
+    next: u64,
+    /// Number of the last epoch, exclusive; [`UNKNOWN_EPOCHS`] if it is unknown.
     end: u64,
+    /// Number of the first epoch that may not be read yet.
+    closed: u64,
     tickets: u64,
     is_stopped: bool,
     failure: Option<String>,
@@ -102,7 +110,10 @@ impl Feed {
             taken = vec![0; first.runs.len()];
             epochs.push_back(first);
         }
-        let state = State { epochs, reads, coming: None, end, tickets: 0, is_stopped: false, failure: None };
+        let next = epoch.saturating_add(1);
+        let closed = if end == UNKNOWN_EPOCHS { next } else { end };
+        let state =
+            State { epochs, reads, coming: None, next, end, closed, tickets: 0, is_stopped: false, failure: None };
         let shared = Arc::new(Shared {
             plan,
             budget: Arc::new(Budget::new(memory_bytes)),
@@ -131,17 +142,22 @@ impl Feed {
         Ok(())
     }
 
-    /// Puts the next samples into `into`, at most `most`; waits until the first sample has been read.
+    /// Puts the next samples into `into`, at most `most`; waits until the epoch has begun, and the first sample has been
+    /// read.
     ///
     /// # Errors
     /// If a thread has failed: it could not read on, or could not compute the order of the next epoch.
     pub fn next(&mut self, most: usize, into: &mut Vec<Fetched>) -> Result<Next> {
         let shared = Arc::clone(&self.shared);
-        let mut state = shared.state();
+        let mut state = shared.begun(&mut self.taken)?;
         let Some(epoch) = state.epochs.front() else { return Ok(Next::End) };
         let left = epoch.lanes.share().len() - self.number;
         if left == 0 {
-            return self.end_epoch(state);
+            // The readers may have begun the next epoch.
+            state.epochs.pop_front();
+            (self.number, self.taken) = (0, Vec::new());
+            shared.turned.notify_all();
+            return Ok(Next::EpochEnd);
         }
         let (lanes, number) = (epoch.lanes.clone(), epoch.number);
         let mut waited: Option<Instant> = None;
@@ -183,27 +199,22 @@ impl Feed {
         Ok(Next::Samples)
     }
 
-    /// Switches to the next epoch, which the readers may have started already.
-    fn end_epoch(&mut self, mut state: MutexGuard<'_, State>) -> Result<Next> {
-        let since = Instant::now();
-        while state.epochs.len() == 1 && state.next_epoch().is_some() && !state.begin_epoch() {
-            if state.is_stopped {
-                return Ok(Next::End);
-            }
-            state.check()?;
-            state = self.shared.turned.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        self.shared.counters.disk_wait_ns.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
-        state.epochs.pop_front();
-        self.number = 0;
-        self.taken = vec![0; state.epochs.front().map_or(0, |epoch| epoch.runs.len())];
-        self.shared.turned.notify_all();
-        Ok(Next::EpochEnd)
+    /// The lanes of the current epoch, once it has begun; `None` after the last, or after a stop.
+    ///
+    /// # Errors
+    /// If a thread has failed.
+    pub fn lanes(&mut self) -> Result<Option<(u64, RankLanes)>> {
+        let state = self.shared.begun(&mut self.taken)?;
+        Ok(state.epochs.front().map(|epoch| (epoch.number, epoch.lanes.clone())))
     }
 
-    /// The lanes of the current epoch; `None` after the last.
-    pub fn lanes(&self) -> Option<(u64, RankLanes)> {
-        self.shared.state().epochs.front().map(|epoch| (epoch.number, epoch.lanes.clone()))
+    /// Allows the feed to read the next epoch, if the current one has ended. For a consumer that does not read ahead.
+    pub fn begin_next(&self) {
+        let mut state = self.shared.state();
+        if state.epochs.is_empty() {
+            state.closed = state.closed.max(state.next.saturating_add(1));
+            self.shared.turned.notify_all();
+        }
     }
 
     /// Whether the epoch after those being read has been computed.
@@ -223,6 +234,15 @@ impl Feed {
 pub(crate) struct Handle(Arc<Shared>);
 
 impl Handle {
+    /// Allows the feed to read epoch `epoch`. Needed for each epoch after the first, if the number of epochs is unknown.
+    pub fn begin(&self, epoch: u64) {
+        let mut state = self.0.state();
+        if state.closed <= epoch {
+            state.closed = epoch.saturating_add(1);
+            self.0.turned.notify_all();
+        }
+    }
+
     /// Stops the feed and wakes all waiting threads.
     pub fn stop(&self) {
         self.0.state().is_stopped = true;
@@ -278,12 +298,21 @@ impl EpochState {
 impl State {
     /// Number of the epoch after the last one that is read, if there is one.
     fn next_epoch(&self) -> Option<u64> {
-        self.epochs.back().map(|epoch| epoch.number + 1).filter(|next| *next < self.end)
+        Some(self.next).filter(|next| *next < self.end)
     }
 
-    /// Adds the next epoch, if it is computed.
+    /// Whether the next epoch may be read.
+    fn is_open(&self) -> bool {
+        self.next < self.closed
+    }
+
+    /// Adds the next epoch, if it is computed and may be read.
     fn begin_epoch(&mut self) -> bool {
+        if !self.is_open() {
+            return false;
+        }
         let Some(epoch) = self.coming.take() else { return false };
+        self.next += 1;
         self.reads = Some(epoch.lanes.reads());
         self.epochs.push_back(epoch);
         true
@@ -301,6 +330,29 @@ impl State {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, once the current epoch has begun; without an epoch after the last, or after a stop. `taken` is empty between
+    /// epochs, and gets an entry for each lane.
+    fn begun(&self, taken: &mut Vec<u64>) -> Result<MutexGuard<'_, State>> {
+        let mut state = self.state();
+        let mut waited: Option<Instant> = None;
+        while state.epochs.is_empty() && state.next_epoch().is_some() && !state.is_stopped && !state.begin_epoch() {
+            state.check()?;
+            if state.is_open() {
+                waited.get_or_insert_with(Instant::now);
+            }
+            state = self.turned.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Some(since) = waited {
+            self.counters.disk_wait_ns.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
+        }
+        if taken.is_empty() {
+            *taken = vec![0; state.epochs.front().map_or(0, |epoch| epoch.runs.len())];
+            // The readers wait for the epoch, if it was begun here.
+            self.turned.notify_all();
+        }
+        Ok(state)
     }
 
     /// Runs `work`, and reports an error or a panic to the consumer.
@@ -476,6 +528,30 @@ mod tests {
         drop(held);
         assert_eq!(heard.recv_timeout(LONG), Ok(1));
         consumer.join().unwrap();
+    }
+
+    #[test]
+    fn samples_of_an_unknown_number_of_epochs_are_read_epoch_by_epoch() {
+        let folder = tempfile::tempdir().unwrap();
+        let (loader, samples) = mix(folder.path(), u64::MAX);
+        let mut ours = loader.samples(&loader.beginning()).unwrap();
+        let mut read_bytes = Vec::new();
+        for epoch in 0..3 {
+            for _ in 0..samples {
+                assert_eq!(ours.next().unwrap().unwrap().epoch(), epoch);
+            }
+            assert!(ours.next().unwrap().is_none());
+            while !ours.is_next_made() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            let all: u64 = read_bytes.iter().sum();
+            read_bytes.push(ours.stats().read_bytes - all);
+        }
+        let (one, _) = mix(folder.path(), 1);
+        let mut alone = one.samples(&one.beginning()).unwrap();
+        (0..samples).for_each(|_| drop(alone.next().unwrap().unwrap()));
+        assert_eq!(read_bytes[0], alone.stats().read_bytes);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use shardpack_runtime::threads;
 use crate::{
     Batches, Memory, MixPart, OnBad, Output, Samples, State, Subset, Times, classes,
     columns::Wanted,
-    feed::Feed,
+    feed::{Feed, UNKNOWN_EPOCHS},
     fill_slot::Making,
     mix::Quotas,
     order::{self, Epoch, Identities, Last, Shuffle, Sum},
@@ -43,6 +43,8 @@ pub struct Options {
     pub last: Last,
     /// Which samples of the dataset to load.
     pub subset: Subset,
+    /// Whether labels number the classes of [`Subset::Classes`] from 0, in the order of that list. All parts of a mix need such a subset.
+    pub renumber: bool,
     /// The output per payload.
     pub output: Output,
     /// Extra components to load, by their names in the manifest.
@@ -71,7 +73,8 @@ pub struct Options {
     pub read_threads: usize,
     /// Threads that make batches; 0 for the number of cores.
     pub threads: usize,
-    /// Number of the last epoch, exclusive: later epochs are not read.
+    /// Number of the last epoch, exclusive: later epochs are not read, and reading ahead does not pause between epochs.
+    /// `u64::MAX` if it is unknown: then nothing of an epoch is read before the consumer asks for its first batch.
     pub epochs: u64,
 }
 
@@ -86,6 +89,7 @@ impl Default for Options {
             lanes: None,
             last: Last::Short,
             subset: Subset::All,
+            renumber: false,
             output: Output::Encoded,
             components: Vec::new(),
             roles: BTreeMap::new(),
@@ -97,7 +101,7 @@ impl Default for Options {
             ahead_bytes: 0,
             read_threads: 4,
             threads: 0,
-            epochs: u64::MAX,
+            epochs: UNKNOWN_EPOCHS,
         }
     }
 }
@@ -122,12 +126,19 @@ fn whole(options: &Options) -> Result<()> {
 }
 
 /// A part of a plan.
-fn source(part: MixPart, components: &[String]) -> Result<PlanSource> {
+fn source(part: MixPart, options: &Options) -> Result<PlanSource> {
+    let chosen = if options.renumber {
+        let unclear =
+            || Error::usage("labels can be renumbered only if classes are chosen").in_file(part.dataset.folder());
+        Some(part.subset.classes().ok_or_else(unclear)?)
+    } else {
+        None
+    };
     let selection = part.subset.select(&part.dataset)?;
     let quotas = Quotas::new(&part, &selection)?;
     let MixPart { dataset, .. } = part;
     let names = &dataset.manifest().components;
-    let columns = components.iter().map(|wanted| {
+    let columns = options.components.iter().map(|wanted| {
         names.iter().position(|name| name == wanted).ok_or_else(|| {
             let what = format!("no component {wanted:?}; there are {}", names.join(", "));
             let error = Error::usage(what).in_file(dataset.folder());
@@ -140,7 +151,7 @@ fn source(part: MixPart, components: &[String]) -> Result<PlanSource> {
     });
     let columns = columns.collect::<Result<_>>()?;
     let identities = Identities::new(&dataset.manifest().id.0);
-    Ok(PlanSource { dataset, selection, quotas, identities, columns, labels: None })
+    Ok(PlanSource { dataset, selection, quotas, identities, columns, chosen, labels: None })
 }
 
 impl Loader {
@@ -188,8 +199,7 @@ impl Loader {
     fn build(parts: Vec<MixPart>, options: Options, state: Option<&State>) -> Result<Self> {
         let Some(first) = parts.first() else { return Err(Error::usage("a mix of no datasets")) };
         let given = state.map(|state| state.order(&first.dataset)).transpose()?;
-        let mut sources =
-            parts.into_iter().map(|part| source(part, &options.components)).collect::<Result<Vec<_>>>()?;
+        let mut sources = parts.into_iter().map(|part| source(part, &options)).collect::<Result<Vec<_>>>()?;
         let classes = classes::merge(&mut sources)?.into();
         let order = match given {
             Some(order) => order,
@@ -223,6 +233,12 @@ impl Loader {
     /// The dataset with number `source` in a mix, from 0.
     pub fn part(&self, source: usize) -> Option<&Dataset> {
         self.plan.sources.get(source).map(|source| &source.dataset)
+    }
+
+    /// The samples of the part with number `source` in a mix, from 0: another loader of the same part takes them as
+    /// [`Subset::Selected`], and need not evaluate a [`Subset::Where`] again.
+    pub fn selection(&self, source: usize) -> Option<&order::Selection> {
+        self.plan.sources.get(source).map(|source| &source.selection)
     }
 
     /// Class names in the order of the labels in batches. For a mix, the classes of all datasets, each once. Names that

@@ -30,6 +30,8 @@ pub(crate) struct PlanSource {
     pub identities: Identities,
     /// For each extra component, its number in this dataset.
     pub columns: Vec<usize>,
+    /// The labels of the chosen classes in this dataset, in the order of their new labels, if labels are renumbered.
+    pub chosen: Option<Vec<i64>>,
     /// For each class, its label in the merged list of all datasets; `None` if the labels are unchanged.
     pub labels: Option<Box<[i64]>>,
 }

@@ -44,6 +44,7 @@ impl Samples {
     #[expect(clippy::should_implement_trait, reason = "it ends at each epoch, and goes on")]
     pub fn next(&mut self) -> Result<Option<Fetched>> {
         fork_guard::check(self.process)?;
+        self.feed.begin_next();
         let next = self.feed.next(1, &mut self.next)?;
         Ok(matches!(next, Next::Samples).then(|| self.next.pop()).flatten())
     }

@@ -5,6 +5,7 @@
 
 mod conversion;
 mod form;
+mod number;
 mod pattern;
 
 use std::fmt;
@@ -16,6 +17,8 @@ use pattern::Pattern;
 
 pub use conversion::{Conversion, ObjectArray, ObjectFile};
 pub use form::{Form, Kind, MAX_AXES, Type, item_bytes, numpy_name, of_numpy_name};
+pub use number::Number;
+pub(crate) use number::half;
 
 /// Maximum number of components in a dataset.
 pub const MAX_DATASET_COMPONENTS: usize = 32;

@@ -141,6 +141,25 @@ impl Selection {
             + u64::from(rest)
     }
 
+    /// The numbers in the dataset of all selected samples, ascending.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> {
+        (0..self.len()).map(|selected| self.number(selected))
+    }
+
+    /// Whether sample `number` is selected; it is less than the number of samples.
+    pub fn has(&self, number: u64) -> bool {
+        self.within(number..number + 1) > 0
+    }
+
+    /// Those of `numbers`, in any order, that this selection of a dataset of `samples` has.
+    ///
+    /// # Errors
+    /// If a number is out of range, or comes twice.
+    pub fn among(&self, samples: u64, numbers: impl IntoIterator<Item = u64>) -> Result<Self> {
+        let is_all = matches!(self, Self::All(_));
+        Self::from_numbers(samples, numbers.into_iter().filter(|number| is_all || self.has(*number)))
+    }
+
     /// Number of selected samples in this range.
     pub fn within(&self, numbers: Range<u64>) -> u64 {
         self.before(numbers.end) - self.before(numbers.start)
@@ -164,6 +183,10 @@ mod tests {
             for (at, number) in picked.iter().enumerate() {
                 prop_assert_eq!(selection.number(at as u64), *number);
             }
+            prop_assert_eq!(selection.numbers().collect::<Vec<_>>(), picked.clone());
+            let thirds = selection.among(samples, (0..samples).filter(|number| number % 3 == 0)).unwrap();
+            let both: Vec<u64> = picked.iter().copied().filter(|number| number % 3 == 0).collect();
+            prop_assert_eq!(thirds.numbers().collect::<Vec<_>>(), both);
             for number in (0..=samples).step_by(7).chain([samples]) {
                 prop_assert_eq!(selection.before(number), picked.partition_point(|picked| *picked < number) as u64);
             }

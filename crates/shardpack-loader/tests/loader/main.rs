@@ -4,6 +4,7 @@
 
 mod bad_samples;
 mod batches;
+mod choosing;
 mod ranks;
 mod ranks_and_resuming;
 mod reading;

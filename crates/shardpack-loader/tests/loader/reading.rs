@@ -105,6 +105,37 @@ fn memory_stays_within_the_budget_and_does_not_grow_with_epochs() {
     assert!(early > 0 && descriptors() < early + 10, "{early} descriptors became {}", descriptors());
 }
 
+/// The bytes read after the first epoch, all of whose batches were taken, once they stop growing or exceed `one`.
+fn read_after_one_epoch(folder: &Path, epochs: u64, one: u64) -> (u64, u64) {
+    let one_of = loader(folder, Options { batch: 8, epochs, memory_bytes: Some(4 << 20), ..Options::default() });
+    let mut batches = one_of.batches(&one_of.beginning()).unwrap();
+    while batches.next().unwrap().is_some() {}
+    let since = std::time::Instant::now();
+    let limit = std::time::Duration::from_millis(if epochs == 2 { 60_000 } else { 100 });
+    while batches.stats().read_bytes <= one && since.elapsed() < limit {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let after_one = batches.stats().read_bytes;
+    if epochs > 1 {
+        while batches.next().unwrap().is_some() {}
+        assert!(batches.receipt().is_of(&one_of.expected(1).unwrap()));
+    }
+    (after_one, batches.stats().read_bytes)
+}
+
+#[test]
+fn without_a_number_of_epochs_the_next_is_read_when_it_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    packed(folder.path(), 500, None);
+    let (one, _) = read_after_one_epoch(folder.path(), 1, 0);
+    assert!(one > 0);
+    // A known number of epochs: the second is read while the first batch of it is not yet requested.
+    let (ahead, two) = read_after_one_epoch(folder.path(), 2, one);
+    assert!(ahead > one && two > one, "{one} {ahead} {two}");
+    let (after_one, after_two) = read_after_one_epoch(folder.path(), u64::MAX, one);
+    assert_eq!((after_one, after_two), (one, two));
+}
+
 /// The child of a fork gets an error from the parent's batches, and can begin its own.
 #[cfg(target_os = "linux")]
 #[test]

@@ -8,12 +8,13 @@ use serde::Deserialize;
 
 use super::{
     super::layout::word,
-    numbers::{half, integer, number_recipe, text},
+    numbers::{integer, number_recipe, text},
     pixels::{AS_IT_IS, OF_PIXELS, Pixels},
     values,
 };
 use crate::{
     Error, Result,
+    component::half,
     field_names::{self, CLASSES, LABELS},
     formats::foreign::{FieldSelection, Image, Label, Other, Record},
     help,

@@ -2,7 +2,7 @@
 //!
 //! Holds at all times: the recipe for a number's text identifies its encoding, so bytes of another length are refused.
 
-use crate::{Error, Result, formats::foreign::Plain};
+use crate::{Error, Result, component::half, formats::foreign::Plain};
 
 /// Encodings of number columns that become text; the recipe of an encoding is its position here, from 1.
 const NUMBERS: [&str; 12] =
@@ -64,16 +64,4 @@ pub(super) fn text(bytes: &[u8], recipe: u32) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     plain.write(&mut out);
     Ok(out)
-}
-
-/// The value of a float16. Source: IEEE 754-2019, binary16.
-pub(super) fn half(bits: u16) -> f64 {
-    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
-    let size = match exponent {
-        31 if fraction == 0.0 => f64::INFINITY,
-        31 => f64::NAN,
-        0 => fraction * 2f64.powi(-24),
-        _ => (1024.0 + fraction) * 2f64.powi(exponent - 25),
-    };
-    if bits >> 15 == 0 { size } else { -size }
 }
