@@ -10,11 +10,11 @@ import zlib
 from pathlib import Path
 
 import pytest
+from test_roles import COLUMNS as SCENE_COLUMNS
+from test_roles import rows as scene_rows
 
 import shardpack
 from conftest import make_tree
-from test_roles import COLUMNS as SCENE_COLUMNS
-from test_roles import rows as scene_rows
 
 #: Script that may map 256 MiB more than with its modules, less than one large image needs.
 LIMITED = """
