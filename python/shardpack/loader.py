@@ -18,7 +18,7 @@ from ._sizes import in_bytes
 from ._stores import Settings, Store, open_native
 from .batch import NO_LABEL, Batch, NamedBatch
 from .errors import UsageError
-from .part import Part
+from .part import Part, by_epoch
 from .receipt import Expected, Receipt
 from .running import PathLike
 
@@ -220,7 +220,9 @@ class Loader:
         self._wants_payload = transform is None and (holds_images or is_by_sample)
         self._request: dict[str, Any] = {
             "parts": [one._request(found.classes, settings) for one, found, settings in zip(parts, opened, stores)],
-            "weights": None if epoch_samples is None else [weights, whole(epoch_samples, "epoch_samples", 1)],
+            "weights": None
+            if epoch_samples is None
+            else [[by_epoch(one) for one in weights if one is not None], whole(epoch_samples, "epoch_samples", 1)],
             "batch": whole(batch_size, "batch_size", 1),
             "seed": whole(seed, "seed"),
             "shuffle": _loading.shuffle(shuffle),

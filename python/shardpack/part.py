@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +35,7 @@ class Part:
         balance: Exponent, 0 to 1. The epoch length stays; each class gets a share in proportion to its size to this
             power. 0: equal shares. 1: shares as stored.
         weight: Share of an epoch of `Loader(epoch_samples=…)`, above 0. All parts have a weight, or none. Replaces
-            `total` and `balance`.
+            `total` and `balance`. A dict has weights by epoch: `{0: 1, 10: 0}` is 0 from epoch 10 on.
         store: Object store settings for this URL, in place of the `store` of the `Loader`; see `Dataset`.
 
     Example:
@@ -53,7 +53,7 @@ class Part:
     where: str | None = None
     total: int | None = None
     balance: float | None = None
-    weight: float | None = None
+    weight: float | Mapping[int, float] | None = None
     # Values may be secrets.
     store: Store | None = field(default=None, repr=False)
 
@@ -86,6 +86,13 @@ class Part:
         stored = {"path": os.fspath(self.path), "store": store.pairs, "cache": store.cache}
         subset = [{name: value} for name, value in chosen.items() if value is not None]
         return {**stored, "subset": subset, "times": times}
+
+
+def by_epoch(given: float | Mapping[int, float]) -> list[tuple[int, float]]:
+    """Weights by the epoch from which on they apply, ascending."""
+    if not isinstance(given, Mapping):
+        return [(0, number(given, "weight"))]
+    return sorted((whole(epoch, "weight"), number(weight, "weight", 0.0)) for epoch, weight in given.items())
 
 
 def _range(given: Any) -> list[int]:

@@ -17,8 +17,8 @@ use shardpack_reader::StoreSettings;
 #[serde(deny_unknown_fields)]
 pub struct Request {
     parts: Vec<PartRequest>,
-    /// Weights of the parts, and the number of samples of an epoch; `None` if each part has its own times.
-    weights: Option<(Vec<f64>, u64)>,
+    /// Weights of the parts, each from an epoch on, and the number of samples of an epoch; `None` if each part has its own times.
+    weights: Option<(Vec<Vec<(u64, f64)>>, u64)>,
     batch: u64,
     rank: u64,
     world: u64,
@@ -259,7 +259,7 @@ impl Request {
             parts.push(MixPart { dataset: opened.next().map_or_else(open, Ok)?, subset, times });
         }
         if let Some((weights, samples)) = &self.weights {
-            parts = MixPart::by_weight(parts.into_iter().zip(weights.iter().copied()).collect(), *samples)?;
+            parts = MixPart::by_weights(parts.into_iter().zip(weights.iter().cloned()).collect(), *samples)?;
         }
         let loader = match state {
             Some(state) => Loader::resume_mix(parts, options, state)?,

@@ -230,3 +230,20 @@ def next_state(made: shardpack.Loader) -> dict[str, Any]:
     """The state after the first batch."""
     next(iter(made))
     return made.state_dict()
+
+
+def test_weights_of_a_mix_change_by_epoch(packed: Path, few: Path) -> None:
+    parts = [shardpack.Part(packed, weight=1), shardpack.Part(few, weight={3: 3, 0: 0, 1: 1})]
+    made = loader(parts, epoch_samples=200)
+    of_few = [[int(source) for batch in made for source in batch.sources].count(1) for _ in range(4)]
+    assert of_few == [0, 100, 100, 150]
+    made.set_epoch(1)
+    assert [int(source) for batch in made for source in batch.sources].count(1) == 100
+    for weight, said in [
+        ({1: 1}, "ascend from 0"),
+        ({0: -1}, "0 or more"),
+        ({0: 0}, "above 0"),
+        ({"0": 1}, "whole number"),
+    ]:
+        with pytest.raises(shardpack.UsageError, match=said):
+            loader([shardpack.Part(packed, weight=1), shardpack.Part(few, weight=weight)], epoch_samples=200)

@@ -31,7 +31,7 @@ pub(crate) fn merge(sources: &mut [PlanSource]) -> Result<Vec<String>> {
             }
         })
         .collect();
-    let numbered: Vec<bool> = whole.iter().map(|list| is_numbered(list)).collect();
+    let numbered: Vec<bool> = whole.iter().map(is_numbered).collect();
     let all = merged(&lists, &numbered).map_err(|unclear| {
         let folder = |at: usize| sources.get(at).map(|source| source.dataset.folder().display().to_string());
         match unclear {

@@ -216,6 +216,13 @@ impl Loader {
         order.check()?;
         // Every epoch has the same number of samples.
         let samples = plan.content(0)?.layout.samples();
+        for epoch in plan.sources.iter().flat_map(|source| source.quotas.changes()) {
+            let other = plan.content(epoch)?.layout.samples();
+            if other != samples {
+                let what = format!("epoch 0 of the mix has {samples} samples, and epoch {epoch} has {other}");
+                return Err(Error::usage(what));
+            }
+        }
         if plan.share(samples, 0)?.batches() == 0 {
             let what = format!("an epoch of {samples} samples has no batch of {batch} for {world} ranks");
             return Err(Error::usage(what).in_file(plan.sources[0].dataset.folder()));

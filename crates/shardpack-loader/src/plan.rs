@@ -129,11 +129,10 @@ impl Content {
             let samples = source.dataset.len();
             let key = part_key(plan.order.seed, epoch, number as u64);
             let selections = match &source.quotas {
-                Quotas::All(quota) => {
-                    let block = source.dataset.manifest().block_samples;
-                    of_all(&source.selection, *quota, block, key)
-                }
                 Quotas::Groups(groups) => of_groups(groups, samples, key)?,
+                quotas => quotas.of_all(epoch).map_or_else(Vec::new, |quota| {
+                    of_all(&source.selection, quota, source.dataset.manifest().block_samples, key)
+                }),
             };
             for selection in selections {
                 for shard in source.dataset.shards() {

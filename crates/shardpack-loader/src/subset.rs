@@ -99,6 +99,7 @@ impl Subset {
                 let others = all.iter().filter(|one| !is_condition(one));
                 others.chain(all.iter().filter(is_condition)).try_fold(of, |of, one| one.within(dataset, of))
             }
+            Self::Selected(selection) if matches!(of, Selection::All(_)) => Ok(selection.clone()),
             Self::Selected(selection) => of.among(samples, selection.numbers()),
         }
     }

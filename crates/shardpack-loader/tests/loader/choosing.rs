@@ -127,3 +127,56 @@ fn chosen_classes_are_numbered_in_their_order() {
     let whole = Options { subset: Subset::Range(0..50), ..options };
     assert!(Loader::new(Dataset::open(folder.path()).unwrap(), whole).is_err());
 }
+
+#[test]
+fn weights_change_with_the_epoch() {
+    let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    packed(a.path(), 300, None);
+    packed(b.path(), 90, None);
+    let part = |folder: &Path| MixPart::new(Dataset::open(folder).unwrap());
+    let parts = |of_b: Vec<(u64, f64)>| {
+        MixPart::by_weights(vec![(part(a.path()), vec![(0, 1.0)]), (part(b.path()), of_b)], 200)
+    };
+    let schedule = vec![(0, 0.0), (1, 1.0), (3, 3.0)];
+    let options = Options { batch: 9, epochs: 5, seed: 2, ..Options::default() };
+    let one = Loader::mix(parts(schedule.clone()).unwrap(), options.clone()).unwrap();
+    let mut batches = one.batches(&one.beginning()).unwrap();
+    let (mut state, mut seen) = (None, Vec::new());
+    for epoch in 0..5 {
+        let mut of_b: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut samples = Vec::new();
+        while let Some(batch) = batches.next().unwrap() {
+            let all = batch.sources().iter().copied().zip(batch.samples().iter().copied());
+            samples.extend(all.clone());
+            all.filter(|(source, _)| *source == 1).for_each(|(_, number)| *of_b.entry(number).or_default() += 1);
+            if epoch == 3 && batch.number() == 2 {
+                state = Some(batch.state().clone());
+            }
+        }
+        let total: u64 = of_b.values().sum();
+        assert_eq!((samples.len(), total), (200, [0, 100, 100, 150, 150][epoch as usize]), "epoch {epoch}");
+        assert!(of_b.values().all(|times| (total / 90..=total / 90 + 1).contains(times)));
+        assert!(batches.receipt().is_of(&one.expected(epoch).unwrap()));
+        seen.push(samples);
+    }
+    // A run resumes with the same weights only.
+    let state = state.unwrap();
+    let again = Loader::resume_mix(parts(schedule).unwrap(), options.clone(), &state).unwrap();
+    let mut batches = again.batches(&state).unwrap();
+    let mut rest = Vec::new();
+    while let Some(batch) = batches.next().unwrap() {
+        rest.extend(batch.sources().iter().copied().zip(batch.samples().iter().copied()));
+    }
+    assert_eq!(rest, seen[3][27..]);
+    let other =
+        Loader::resume_mix(parts(vec![(0, 0.0), (1, 1.0), (4, 3.0)]).unwrap(), options.clone(), &state).unwrap();
+    assert!(other.batches(&state).is_err());
+    for wrong in
+        [vec![], vec![(1, 1.0)], vec![(0, 1.0), (0, 2.0)], vec![(0, 0.0)], vec![(0, -1.0)], vec![(0, f64::NAN)]]
+    {
+        assert!(parts(wrong.clone()).is_err(), "{wrong:?}");
+    }
+    let uneven = MixPart { times: Times::Totals(vec![(0, 10), (2, 11)]), ..part(a.path()) };
+    let error = Loader::mix(vec![uneven], options).unwrap_err();
+    assert!(error.to_string().contains("epoch 2 has 11"), "{error}");
+}
