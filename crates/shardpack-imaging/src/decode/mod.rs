@@ -12,6 +12,7 @@ mod xmp;
 use std::num::NonZeroU16;
 
 pub(crate) use jpeg::keeps_coefficients;
+pub(crate) use png::check as check_png;
 use shardpack_format::image_header::{Header, Kind};
 pub(crate) use tiff::need as tiff_need;
 pub(crate) use xmp::orientation as orientation_in_xmp;

@@ -36,7 +36,7 @@ fn chunks(bytes: &[u8]) -> impl Iterator<Item = Chunk<'_>> {
 }
 
 /// Refuses a file with a wrong chunk checksum, whether the decoder uses the chunk or skips it.
-pub(super) fn check(bytes: &[u8]) -> Result<(), Refused> {
+pub(crate) fn check(bytes: &[u8]) -> Result<(), Refused> {
     let is_wrong = |chunk: &Chunk<'_>| {
         let mut checksum = Crc::new();
         checksum.update(chunk.covered);
