@@ -219,7 +219,15 @@ mod tests {
 
     #[test]
     fn indexes_are_those_of_float32() {
-        // Indexes of torch 2, `interpolate(torch.arange(FROM), size=TO, mode="nearest")`, which differ from whole numbers.
+        // Indexes of torchvision 0.29, `resize(torch.arange(FROM)[None, None], [1, TO], NEAREST)`, where they differ from whole numbers.
+        for (from, to, places) in
+            [(427, 147, [(21, 60), (42, 121), (84, 243)]), (427, 183, [(27, 62), (51, 118), (54, 125)])]
+        {
+            for (at, index) in places {
+                assert_eq!(nearest(at, from, to), index, "{from} to {to} at {at}");
+                assert_ne!(at as usize * from as usize / to as usize, index);
+            }
+        }
         let differ = |from: u32, to: u32| (0..to).filter(|at| nearest(*at, from, to) as u32 != at * from / to).count();
         assert_eq!([differ(100, 30), differ(640, 256), differ(500, 375)], [0, 0, 0]);
         assert!((1..600).any(|to| differ(481, to) > 0));
