@@ -223,6 +223,7 @@ impl PlanArgs {
                 bytes,
                 extension: extension.clone(),
                 recipe: recipe.clone(),
+                roles: self.changes.roles().to_vec(),
             })
         };
         choices.into_iter().map(of_format).collect()

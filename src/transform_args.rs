@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use shardpack_packer::{
     Error, Result,
     imaging::{Encode, Recipe, Resize},
+    pack::Role,
 };
 
 /// How images are changed. Without these, every byte stays.
@@ -20,6 +21,10 @@ pub struct Changes {
     /// Shorter side in pixels, which never enlarges, or exactly WIDTHxHEIGHT
     #[arg(long, value_name = "SHORT|WxH", value_parser = resize)]
     resize: Option<Resize>,
+    /// How --resize and --rotate change a component: mask, xyxy, xywh, cxcywh, xy (points) or keep; may be repeated. Masks in PNG, and
+    /// arrays called mask, depth, boxes or keypoints need no role
+    #[arg(long, value_name = "NAME=ROLE", value_parser = role)]
+    role: Vec<(String, Role)>,
     /// Convert all images to this format
     #[arg(long, value_enum)]
     encode: Option<EncodeArg>,
@@ -46,6 +51,11 @@ enum EncodeArg {
 }
 
 impl Changes {
+    /// Roles of components, by name.
+    pub fn roles(&self) -> &[(String, Role)] {
+        &self.role
+    }
+
     /// The recipe for the packer; `None` if no change is requested.
     ///
     /// # Errors
@@ -73,6 +83,12 @@ impl Changes {
         }
         Ok(changes.then_some(recipe))
     }
+}
+
+/// Parses `boxes=xyxy`.
+fn role(text: &str) -> std::result::Result<(String, Role), String> {
+    let (name, role) = text.split_once('=').ok_or_else(|| "write NAME=ROLE, as in boxes=xyxy".to_owned())?;
+    Ok((name.to_owned(), role.parse()?))
 }
 
 /// Parses `256` or `224x224`.

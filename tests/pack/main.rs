@@ -22,6 +22,8 @@ mod destination;
 mod determinism;
 mod fraction;
 mod kills;
+mod moved;
+mod moved_roles;
 mod pack;
 mod parts;
 mod parts_changed;

@@ -184,7 +184,7 @@ fn invalid_and_missing_label_files_are_named_and_nothing_is_sealed() {
 }
 
 #[test]
-fn boxes_follow_the_pixels_of_changed_images_and_sealed_boxes_are_refused() {
+fn boxes_follow_the_pixels_of_changed_images_and_so_do_sealed_boxes() {
     let bench = tree();
     let dst = bench.at("resized");
     bench.pack_to(&dst, &[&WITH[..], &["--resize", "32"]].concat()).code(0);
@@ -197,9 +197,25 @@ fn boxes_follow_the_pixels_of_changed_images_and_sealed_boxes_are_refused() {
         };
         assert_eq!(objects(&dst.join(split)), expected_of(split, &image));
     }
+    // Boxes of a sealed dataset are arrays, and move as arrays.
     let (from, to) = (dst.join("val"), bench.at("smaller"));
     let options = ["convert", from.to_str().unwrap(), to.to_str().unwrap(), "--resize", "16"];
-    run(&options).code(2).says("--resize changes images but not their component boxes.npy");
+    run(&options).code(0).says("component boxes.npy as xyxy: moved in 2 of 2 samples");
+    let dataset = Dataset::open(&to).unwrap();
+    let image = |path: &str| {
+        let mut numbers = 0..dataset.len();
+        let number = numbers.find(|number| dataset.row(*number).unwrap().path.ends_with(path.as_bytes())).unwrap();
+        dataset.sample(number).unwrap().bytes().to_vec()
+    };
+    for ((path, found), (other, expected)) in objects(&to).iter().zip(&expected_of("val", &image)) {
+        assert_eq!((path, found.len()), (other, expected.len()));
+        for ((edges, class), (of_label, class_of_label)) in found.iter().zip(expected) {
+            assert_eq!(class, class_of_label);
+            // Rounded to float32 once more.
+            assert!(edges.iter().zip(of_label).all(|(a, b)| (a - b).abs() < 1e-5), "{edges:?} {of_label:?}");
+        }
+    }
+    fs::remove_dir_all(&to).unwrap();
     let chosen = ["convert", from.to_str().unwrap(), to.to_str().unwrap(), "--components", "boxes"];
     run(&chosen).code(0);
     let components = Dataset::open(&to).unwrap().manifest().components.clone();

@@ -12,7 +12,7 @@ use parquet::{
     schema::parser::parse_message_type,
 };
 use shardpack_testing::{
-    Bench, contents, jpeg,
+    Bench, contents,
     lists::{list, mend, one, pack, samples, text, verify},
     run,
 };
@@ -257,10 +257,9 @@ fn rows_that_differ_in_their_files_are_samples_of_their_own() {
         found["img/0.jpg"].iter().map(|sample| shardpack_testing::lists::text(sample, "mask.png")).collect();
     assert_eq!(masks, [Some("mask 0".to_owned()), Some("mask 1".to_owned())]);
     verify(&bench.dst(), &path, &[]);
-    // Masks are recognised as those of --with.
-    bench.file("msk/m9.png", &jpeg(1, 5000));
-    let ran = pack(&path, &bench.at("resized"), &["--file-column", "mask", "--resize", "12"]).code(2);
-    ran.says("component mask.png, which is an image too").says("leave it out of --with or --file-column");
+    // Masks are recognised as those of --with, and move with their images.
+    let ran = pack(&path, &bench.at("resized"), &["--file-column", "mask", "--resize", "12"]).code(1);
+    ran.says("mask.png: no image by its first bytes");
     // With files of --with, the column is noted.
     let ran = pack(&path, &bench.at("with"), &["--with", "txt"]).code(0);
     ran.says("column mask names files, such as msk/m9.png: --file-column mask packs their content");

@@ -553,16 +553,23 @@ fn changes_that_move_pixels_are_refused_where_something_beside_an_image_tells_wh
         refused(&coco, &[], "their component json, which holds positions");
         works(&coco, &["--meta", "none"]);
         works(&captions, &[]);
-        refused(&src, &["--with", "mask=*_mask.png"], "their component mask.png, which is an image too");
+        works(&coco, &["--role", "json=keep"]);
+        refused(&src, &["--with", "other=*_mask.png"], "their component other.png, which is an image too");
+        works(&src, &["--with", "other=*_mask.png", "--role", "other=keep"]);
+        // A mask moves with its image, and must have its size.
+        let mask = [change, &["--with", "mask=*_mask.png"]].concat();
+        pack(&src, &dst, &mask).code(1).says("a/1.jpg: mask.png: is ").says(" pixels, and its image is ");
+        fs::remove_dir_all(&dst).unwrap();
         refused(&src, &["--with", "xml"], "their component xml, which holds positions");
         works(&src, &["--with", "txt"]);
         works(&src, &[]);
     }
-    pack(&src, &bench.at("masked"), &["--with", "mask=*_mask.png"]).code(0);
+    pack(&src, &bench.at("masked"), &["--with", "other=*_mask.png"]).code(0);
     let convert = |options: &[&str]| {
         run(&[&["convert", bench.at("masked").to_str().unwrap(), dst.to_str().unwrap(), "--resize", "8"], options]
             .concat())
     };
     convert(&[]).code(2).clean_error().says("--components takes those that it names, or none");
     convert(&["--components", "none"]).code(0);
+    convert(&["--role", "other=keep", "--force"]).code(0);
 }

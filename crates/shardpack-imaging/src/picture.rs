@@ -86,25 +86,12 @@ impl Picture {
     /// Turns the pixels to orientation 1.
     pub(crate) fn upright(self) -> Self {
         let (width, height) = (self.width as usize, self.height as usize);
-        // Source: CIPA DC-008, "Orientation": the visual position of row 0 and column 0. Maps each pixel seen to the
-        // stored pixel.
-        let (right, bottom) = (width - 1, height - 1);
-        let stored = |x: usize, y: usize| match self.orientation {
-            2 => (right - x, y),
-            3 => (right - x, bottom - y),
-            4 => (x, bottom - y),
-            5 => (y, x),
-            6 => (y, bottom - x),
-            7 => (right - y, bottom - x),
-            8 => (right - y, x),
-            _ => (x, y),
-        };
         let (seen_width, seen_height) = if self.orientation > 4 { (height, width) } else { (width, height) };
         let channels = self.layout.channels();
         let mut pixels = Vec::with_capacity(self.pixels.len());
         for y in 0..seen_height {
             for x in 0..seen_width {
-                let (x, y) = stored(x, y);
+                let (x, y) = stored_pixel(self.orientation, (width, height), (x, y));
                 let at = (y * width + x) * channels;
                 pixels.extend_from_slice(&self.pixels[at..at + channels]);
             }
@@ -122,6 +109,23 @@ impl Picture {
         };
         let pixels = self.pixels.chunks_exact(keep + 1).flat_map(|pixel| &pixel[..keep]).copied().collect();
         Self { layout, pixels, ..self }
+    }
+}
+
+/// The stored pixel that is seen at `(x, y)`, of an image of `(width, height)` stored pixels with this Exif orientation.
+///
+/// Source: CIPA DC-008, "Orientation": the visual position of row 0 and column 0.
+pub(crate) fn stored_pixel(orientation: u8, (width, height): (usize, usize), (x, y): (usize, usize)) -> (usize, usize) {
+    let (right, bottom) = (width - 1, height - 1);
+    match orientation {
+        2 => (right - x, y),
+        3 => (right - x, bottom - y),
+        4 => (x, bottom - y),
+        5 => (y, x),
+        6 => (y, bottom - x),
+        7 => (right - y, bottom - x),
+        8 => (right - y, x),
+        _ => (x, y),
     }
 }
 

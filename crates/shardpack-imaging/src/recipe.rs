@@ -46,6 +46,13 @@ pub struct Recipe {
     pub keep_exif: bool,
 }
 
+impl Recipe {
+    /// Width and height of an image of `size` pixels as stored after the recipe, if the recipe does not turn the image.
+    pub fn resized(&self, size: (u32, u32)) -> (u32, u32) {
+        stored_size(self, size, false).unwrap_or(size)
+    }
+}
+
 impl Default for Recipe {
     /// No changes; for changed images, quality is 90, profiles are kept and Exif is dropped.
     fn default() -> Self {
@@ -208,7 +215,7 @@ fn is_odd(header: &Header) -> bool {
 }
 
 /// The target size for pixels of `size`, as stored, if it differs; `swapped` if turning swaps the sides.
-fn stored_size(recipe: &Recipe, size: (u32, u32), swapped: bool) -> Option<(u32, u32)> {
+pub(crate) fn stored_size(recipe: &Recipe, size: (u32, u32), swapped: bool) -> Option<(u32, u32)> {
     let (short, long) = (size.0.min(size.1), size.0.max(size.1));
     let wanted = match recipe.resize? {
         Resize::Short(side) if side >= short => return None,

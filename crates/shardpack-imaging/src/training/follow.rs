@@ -4,22 +4,13 @@
 //! those of torchvision's `v2` transforms of `Mask`, `BoundingBoxes` and `KeyPoints` with the same cut.
 
 use super::geometry::{Geometry, Steps};
+use crate::nearest::nearest;
 
 impl Steps {
     /// The pixel of the image for each of `placed` pixels.
-    ///
-    /// Source: torch 2.15, `aten/src/ATen/native/UpSample.h`, `nearest_idx`: the scale is a float32.
     fn nearest(&self, placed: u32) -> impl Iterator<Item = u32> {
         let Self { first, source, resized, begin } = *self;
-        let scale = source as f32 / resized as f32;
-        (begin..begin + u64::from(placed)).map(move |at| {
-            let pixel = match at {
-                at if resized == u64::from(source) => at as u32,
-                at if resized == 2 * u64::from(source) => (at / 2) as u32,
-                at => (at as f32 * scale) as u32,
-            };
-            first + pixel.min(source - 1)
-        })
+        (begin..begin + u64::from(placed)).map(move |at| first + nearest(at, source, resized))
     }
 }
 

@@ -8,6 +8,7 @@ mod geometry;
 mod image_check;
 mod merge;
 mod merge_check;
+mod moving;
 mod newer;
 mod part;
 mod part_session;
@@ -21,6 +22,7 @@ mod present;
 mod process_dirs;
 mod receipt;
 mod requests;
+mod roles;
 mod second_format;
 mod site;
 mod site_parts;
@@ -78,6 +80,7 @@ pub use planning::{PartPlanning, plan_all, plan_part};
 pub use preprocess_part::ChangedPart;
 pub use preprocess_target::PreprocessTarget;
 pub use requests::{Requests, requests};
+pub use roles::{BoxForm, Role};
 use second_format::SecondFormat;
 use site::Site;
 pub use site::{check_destination, make_work, repair_folder};
@@ -108,6 +111,8 @@ pub struct PlanOptions {
     pub extension: Extension,
     /// Preprocessing of images before they are packed, if any.
     pub recipe: Option<Recipe>,
+    /// Roles of components beside the images, by name, if the recipe moves pixels: see [`Role`].
+    pub roles: Vec<(String, Role)>,
 }
 
 /// Options of a pack. Except for the choice of samples, they do not change the bytes.

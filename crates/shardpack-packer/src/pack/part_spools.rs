@@ -4,8 +4,9 @@
 //! theirs. A spool holds the images too; each part has to read only the lists of the other parts:
 //!
 //! ```text
-//! 0   magic "shardlst" | u32 length of the head | head, JSON
-//!     for each image of the part: u8 what became of it | u32 length | u64 place in the spool
+//! 0   magic "shardls2" | u32 length of the head | head, JSON
+//!     for each image of the part, and then for each of its components that move: u8 what became of it | u32 length
+//!         | u64 place in the spool | u32 number of its form in the head, or FFFFFFFF
 //!     32 bytes BLAKE3 of all before
 //! ```
 //! All little-endian. Holds at all times: one process writes a spool, under a unique name, in the work folder of its machine; a list
@@ -15,20 +16,23 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    ops::Range,
     path::Path,
     sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Error, Result, hash, manifest::Blake3, regular};
+use shardpack_format::{Error, Result, hash, manifest::Blake3, regular, sample::Forms};
 use shardpack_storage::Storage;
 
 use super::{
     process_dirs, receipt,
-    transformed::{Maker, Outcome, Outcomes, count_changes, names_changed, words},
+    roles::Roles,
+    transformed::{MadeSample, Maker, Outcome, Outcomes, count_changes, form_of, names_changed, words},
     work_folder::{SPOOLS_FOLDER, spools_folder},
 };
 use crate::{
+    component_table::Interner,
     listing::take,
     monitor::Monitor,
     own,
@@ -46,8 +50,8 @@ use shardpack_imaging::Recipe;
 const LIST: &str = "list";
 /// Most bytes of a list: of a part of a billion images.
 const MAX_LIST_BYTES: u64 = 16 << 30;
-const MAGIC: &[u8; 8] = b"shardlst";
-const OUTCOME_BYTES: usize = 13;
+const MAGIC: &[u8; 8] = b"shardls2";
+const OUTCOME_BYTES: usize = 17;
 const HASH_BYTES: usize = 32;
 
 /// A request to preprocess images.
@@ -55,8 +59,23 @@ pub(super) struct Request<'a> {
     pub source: &'a dyn Source,
     pub found: &'a [SourceListing],
     pub recipe: &'a Recipe,
+    pub roles: &'a Roles,
     /// Plans of `found` without cuts; their hashes identify the images of a list.
     pub plans: &'a [Plan],
+}
+
+impl Request<'_> {
+    /// Number of results for the images with these numbers, which count over all splits, and for their components.
+    fn outcomes(&self, images: Range<u64>) -> u64 {
+        let (mut start, mut outcomes) = (0, 0);
+        for one in self.found {
+            let end = start + one.listing.len();
+            let own = images.end.clamp(start, end) - images.start.clamp(start, end);
+            outcomes += own * (1 + self.roles.columns(one).len() as u64);
+            start = end;
+        }
+        outcomes
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +91,8 @@ struct Head {
     spool: String,
     /// Number of images by change.
     changes: BTreeMap<String, u64>,
+    /// Forms of components.
+    forms: Vec<String>,
     /// For images in the ledger: the change, or the reason of the refusal. Numbers count over all splits.
     texts: Vec<(u64, String)>,
 }
@@ -89,10 +110,11 @@ impl List {
         let head_bytes =
             u32::try_from(head.len()).map_err(|_| Error::data("more than 4 GiB of changes in one part"))?;
         let mut bytes = [&MAGIC[..], &head_bytes.to_le_bytes(), &head].concat();
-        for Outcome { what, bytes: length, place, .. } in &self.outcomes {
+        for Outcome { what, bytes: length, place, form, .. } in &self.outcomes {
             bytes.push(*what as u8);
             bytes.extend_from_slice(&length.to_le_bytes());
             bytes.extend_from_slice(&place.to_le_bytes());
+            bytes.extend_from_slice(&form.to_le_bytes());
         }
         bytes.extend_from_slice(&hash::file(&bytes));
         Ok(bytes)
@@ -109,9 +131,10 @@ impl List {
         let outcome = |bytes: &[u8; OUTCOME_BYTES]| {
             let ([what], rest) = take(bytes);
             let (length, place) = take(rest);
-            let (place, _) = take(place);
-            let what = What::from_number(what)?;
-            Some(Outcome { what, bytes: u32::from_le_bytes(length), place: u64::from_le_bytes(place), spool: 0 })
+            let (place, form) = take(place);
+            let (form, _) = take(form);
+            let (what, form) = (What::from_number(what)?, u32::from_le_bytes(form));
+            Some(Outcome { what, bytes: u32::from_le_bytes(length), place: u64::from_le_bytes(place), spool: 0, form })
         };
         let outcomes = rest.as_chunks().0.iter().map(outcome).collect::<Option<_>>()?;
         Some(Self { head: serde_json::from_slice(head).ok()?, outcomes })
@@ -124,7 +147,7 @@ impl List {
             let what = format!("holds images that shardpack {} has changed, this is {own}", head.shardpack);
             return Err(Error::usage(what).help(receipt::ONE_VERSION));
         }
-        let recipe = words(request.recipe);
+        let recipe = words(request.recipe, request.roles);
         if head.recipe != recipe {
             let what = format!("holds images that were changed by another recipe: {}; this is {recipe}", head.recipe);
             return Err(Error::usage(what).help(OTHER_FOLDER));
@@ -137,7 +160,7 @@ impl List {
         let images = part.share(images(request.found));
         let fits = |number: &u64| images.contains(number);
         match head.part == part.to_string()
-            && self.outcomes.len() as u64 == images.end - images.start
+            && self.outcomes.len() as u64 == request.outcomes(images.clone())
             && head.texts.iter().all(|(number, _)| fits(number))
             && spool_part(&head.spool) == Some(part)
         {
@@ -234,7 +257,7 @@ pub(super) fn all(
         return Ok(Err(Part::all(of).filter(|part| !there.contains(part)).collect()));
     };
     let (mut outcomes, mut spools, mut missing) =
-        (Outcomes::new(request.found, request.recipe), Vec::new(), Vec::new());
+        (Outcomes::new(request.found, request.recipe, request.roles), Vec::new(), Vec::new());
     let starts: Vec<u64> = request
         .found
         .iter()
@@ -250,9 +273,23 @@ pub(super) fn all(
         };
         spools.push(spools_folder() + &head.spool);
         let split_of = |number: u64| starts.partition_point(|start| *start <= number) - 1;
-        for (number, outcome) in part.share(images(request.found)).zip(made) {
+        let damaged = || Error::data("a form is damaged").in_file(storage.path_of(&spools_folder()));
+        let forms = head.forms.iter().map(|form| Ok(outcomes.forms.number(&form.parse()?)));
+        let forms = forms.collect::<Result<Vec<u32>>>()?;
+        let mut made = made.into_iter();
+        for number in part.share(images(request.found)) {
             let split = split_of(number);
-            outcomes.put(split, number - starts[split], Outcome { spool: part.number, ..outcome });
+            let (spool, number) = (part.number, number - starts[split]);
+            let image = made.next().ok_or_else(damaged)?;
+            outcomes.put(split, number, Outcome { spool, ..image });
+            for column in 0..outcomes.columns(split) {
+                let outcome = made.next().ok_or_else(damaged)?;
+                let form = match outcome.form {
+                    Forms::BYTES => Forms::BYTES,
+                    form => *forms.get(form as usize).ok_or_else(damaged)?,
+                };
+                outcomes.put_component(split, number, column, Outcome { spool, form, ..outcome });
+            }
         }
         for (number, text) in head.texts {
             let split = split_of(number);
@@ -288,27 +325,31 @@ pub(super) fn make(
         return Ok(Vec::new());
     }
     take_over(&folder, seen, name, &running)?;
-    let Request { source, found, recipe, plans } = *request;
-    let (spool, known) = Spool::open(&folder.join(name), &words(recipe))?;
-    let maker = Maker { source, recipe, spool, known, jobs, monitor };
+    let Request { source, found, recipe, roles, plans } = *request;
+    let (spool, known) = Spool::open(&folder.join(name), &words(recipe, roles))?;
+    let maker = Maker { source, recipe, roles, spool, known, jobs, monitor };
     let share = part.share(images(found));
     let mut head = Head {
         shardpack: env!("CARGO_PKG_VERSION").to_owned(),
-        recipe: words(recipe),
+        recipe: words(recipe, roles),
         plans: hashes(plans)?,
         part: part.to_string(),
         spool: name.to_owned(),
         changes: BTreeMap::new(),
+        forms: Vec::new(),
         texts: Vec::new(),
     };
-    let (mut start, mut outcomes, mut refused) = (0, Vec::new(), Vec::new());
+    let (mut start, mut outcomes, mut refused, mut forms) = (0, Vec::new(), Vec::new(), Interner::default());
     for (split, one) in found.iter().enumerate() {
         let end = start + one.listing.len();
         let own = share.start.clamp(start, end) - start..share.end.clamp(start, end) - start;
         let records = if own.is_empty() { Vec::new() } else { maker.make(one, own)? };
-        for (number, record) in records {
-            outcomes.push(Outcome::from_record(&record));
-            let Record { what, text, .. } = record;
+        for (number, MadeSample { image, components }) in records {
+            outcomes.push(Outcome::from_record(&image));
+            for record in &components {
+                outcomes.push(Outcome { form: form_of(record, &mut forms)?, ..Outcome::from_record(record) });
+            }
+            let Record { what, text, .. } = image;
             if what == What::Made {
                 count_changes(&mut head.changes, &text, 1);
             }
@@ -324,6 +365,7 @@ pub(super) fn make(
     if names_refused && !refused.is_empty() {
         return Ok(refused);
     }
+    head.forms = forms.forms().iter().map(ToString::to_string).collect();
     maker.spool.sync()?;
     let below = spools_folder();
     if storage.local().is_none() {

@@ -16,7 +16,9 @@ use super::{
     part_spools::Request,
     planned::{look, merge_sniffed},
     preprocess_part::{ChangedPart, PreprocessState, change_part},
-    preprocess_target, transformed, warnings,
+    preprocess_target,
+    roles::Roles,
+    transformed, warnings,
 };
 use crate::{
     copy::{self, OnBad},
@@ -65,7 +67,8 @@ pub fn plan_all(
         return Ok(plans.into_iter().map(of).collect());
     };
     let Surveyed { source, found, .. } = &surveyed;
-    let made = transformed::transform(source.clone(), found.clone(), &recipe, &prepared.work, place.jobs, monitor);
+    let changes = (&recipe, &surveyed.roles);
+    let made = transformed::transform(source.clone(), found.clone(), changes, &prepared.work, place.jobs, monitor);
     let (source, found) = made.map_err(goes_on)?;
     surveyed.changed(source, found)?.plan()
 }
@@ -109,7 +112,8 @@ pub fn plan_part(
     };
     copy::fit_any(place.memory_bytes)?;
     let plans = surveyed.plans_before()?.pop().ok_or_else(none)?;
-    let request = Request { source: surveyed.source.as_ref(), found: &surveyed.found, recipe: &recipe, plans: &plans };
+    let Surveyed { source, found, roles, .. } = &surveyed;
+    let request = Request { source: source.as_ref(), found, recipe: &recipe, roles, plans: &plans };
     match change_part(&request, part, site, place.jobs, on_bad, monitor).map_err(goes_on)? {
         PreprocessState::Sealed => Ok(PartPlanning::Sealed),
         PreprocessState::Some(changed) => Ok(PartPlanning::Changed(changed)),
@@ -129,6 +133,8 @@ struct Surveyed {
     bytes: Vec<plan::Options>,
     /// Preprocessing of images, until it is done.
     recipe: Option<Recipe>,
+    /// Roles of the components that are preprocessed too, or kept.
+    roles: Roles,
 }
 
 impl Surveyed {
@@ -157,7 +163,10 @@ impl Surveyed {
             .map_err(|error| error.in_file(source.path()))?;
         decide_payload(source.as_ref(), &mut found, &sniffed.kinds, first.recipe.is_some())?;
         refuse_image_options(options, &found)?;
-        geometry::refuse(source.as_ref(), &found, first.recipe.as_ref())?;
+        let roles = geometry::decide(source.as_ref(), &found, first.recipe.as_ref(), &first.roles)?;
+        if let Some(recipe) = &first.recipe {
+            roles.set_types(&mut found, recipe);
+        }
         // A fixed extension means that samples are files of that kind.
         if first.recipe.is_none() && !options.iter().any(|options| matches!(options.extension, Extension::Fixed(_))) {
             npy::decide_forms(source.as_ref(), &mut found, monitor)?;
@@ -165,7 +174,7 @@ impl Surveyed {
         let is_resized = first.recipe.as_ref().is_some_and(|recipe| recipe.resize.is_some());
         boxes::take(source.as_ref(), &mut found, &first.walk, is_resized, monitor)?;
         let is_of_shards = source.is_of_shards();
-        let settle = |options| decide_options(options, &found, &sniffed.kinds, is_of_shards);
+        let settle = |options| decide_options(options, &roles, &found, &sniffed.kinds, is_of_shards);
         let bytes = options.iter().map(settle).collect::<Result<Vec<_>>>()?;
         if let (Some(_), [first, others @ ..]) = (&first.recipe, bytes.as_slice())
             && let Some(other) = others.iter().find(|other| !first.format.components_cover(&other.format))
@@ -177,7 +186,7 @@ impl Surveyed {
             ))
             .help(format!("give --format {other} before --format {first}, or pack each in a run of its own")));
         }
-        Ok(Some(Self { source, found, sniffed, bytes, recipe: first.recipe.clone() }))
+        Ok(Some(Self { source, found, sniffed, bytes, recipe: first.recipe.clone(), roles }))
     }
 
     /// Plans without cuts for each format, with the facts known before preprocessing.
@@ -423,6 +432,7 @@ fn refuse_of_images(options: &PlanOptions, payload: &Component) -> Result<()> {
 /// images, and the recipe as text.
 fn decide_options(
     options: &PlanOptions,
+    roles: &Roles,
     found: &[SourceListing],
     kinds: &BTreeMap<Kind, u64>,
     is_of_shards: bool,
@@ -455,7 +465,7 @@ fn decide_options(
         Extension::Fixed(extension) => Some(extension.clone()),
         Extension::MostCommon => Some(becomes(most_common(kinds)).extension().to_owned()),
     };
-    bytes.recipe = options.recipe.as_ref().map(transformed::words);
+    bytes.recipe = options.recipe.as_ref().map(|recipe| transformed::words(recipe, roles));
     if is_of_shards && options.walk.components == Components::All {
         // The user did not name these components.
         let all = std::mem::take(&mut bytes.format.components);

@@ -16,8 +16,8 @@ use std::{
     thread,
 };
 
-use shardpack_format::{Error, ErrorKind, Result, formats::Choice};
-use shardpack_imaging::Recipe;
+use shardpack_format::{Error, ErrorKind, Result, component::Component, formats::Choice};
+use shardpack_imaging::{Encode, Layout, Picture, Recipe, Resize, encode};
 use shardpack_reader::StoreSettings;
 use shardpack_storage::{Call, Faulty, Memory, Storage};
 use shardpack_testing::sweep::turns;
@@ -57,6 +57,8 @@ struct Command<'s> {
     format: &'s str,
     shards: u64,
     recipe: Option<Recipe>,
+    /// `--with`.
+    with: Option<&'s str>,
     force: bool,
     /// Packs in this number of parts, if it is not 0, and merges them.
     parts: u32,
@@ -64,7 +66,7 @@ struct Command<'s> {
 
 impl<'s> Command<'s> {
     fn new(src: &'s tempfile::TempDir, format: &'s str, shards: u64) -> Self {
-        Self { src: src.path(), format, shards, recipe: None, force: false, parts: 0 }
+        Self { src: src.path(), format, shards, recipe: None, with: None, force: false, parts: 0 }
     }
 
     fn force(self) -> Self {
@@ -120,8 +122,9 @@ impl<'s> Command<'s> {
         work: &Path,
     ) -> Result<(SharedSource, PlanOptions, PreprocessTarget)> {
         let source = resolve(self.src, &Default::default(), &Default::default(), &StoreSettings::default())?;
+        let with = self.with.map(Component::with).transpose()?.unwrap_or_default();
         let options = PlanOptions {
-            walk: options::Options { threads: 1, ..Default::default() },
+            walk: options::Options { threads: 1, with, ..Default::default() },
             survey: selection::Choice::default(),
             bytes: plan::Options {
                 name: "shard".to_owned(),
@@ -135,6 +138,7 @@ impl<'s> Command<'s> {
             },
             extension: Extension::MostCommon,
             recipe: self.recipe.clone(),
+            roles: Vec::new(),
         };
         let sites = vec![Site::at(storage, work.join("x"))];
         let place = PreprocessTarget { sites, force: self.force, memory_bytes: MEMORY_BYTES, jobs: 1 };
@@ -330,6 +334,28 @@ fn changed_images_go_on_after_a_fault_at_any_call() {
     let src = source(&photos(4, 0));
     let recipe = Some(Recipe { fix: true, ..Recipe::default() });
     sweep(&Command { recipe, ..Command::new(&src, "recordio", 2) }, &Memory::new("memory:"));
+}
+
+/// As [`source`], with a mask beside each image.
+fn masked(images: &[(String, u8)]) -> tempfile::TempDir {
+    let root = source(images);
+    for (path, number) in images {
+        let levels = (0..4).map(|at| number.wrapping_mul(4) + at).collect();
+        let mask = encode(&Picture::new(2, 2, Layout::Gray8, levels).unwrap(), Encode::Png, 90).unwrap();
+        fs::write(root.path().join(path.replace(".ppm", "_mask.png")), mask).unwrap();
+    }
+    root
+}
+
+#[test]
+fn masks_that_move_go_on_after_a_fault_at_any_call() {
+    let images = photos(3, 0);
+    let src = masked(&images);
+    let recipe = Some(Recipe { resize: Some(Resize::Exact { width: 3, height: 1 }), ..Recipe::default() });
+    let with = Some("mask=*_mask.png");
+    let whole = Command { recipe, with, ..Command::new(&src, "webdataset", 2) };
+    sweep(&whole, &Memory::new("memory:"));
+    sweep(&Command { parts: 2, ..whole }, &Memory::new("memory:"));
 }
 
 #[test]

@@ -56,6 +56,17 @@ pub struct Split {
     pub before: Arc<Listing>,
     /// Position of each transformed image; `None` for an image that the recipe does not change.
     pub places: Arc<Vec<Option<SpoolPosition>>>,
+    /// Components that move with the images.
+    pub moved: Vec<MovedComponent>,
+}
+
+/// A component that a transformation changes in some samples.
+#[derive(Clone, Debug)]
+pub struct MovedComponent {
+    /// Its name.
+    pub name: String,
+    /// Position of the transformed component of each image; `None` if the original source has it, or no one.
+    pub places: Arc<Vec<Option<SpoolPosition>>>,
 }
 
 impl Split {
@@ -86,9 +97,10 @@ impl Transformed {
         let none = || Error::usage("no image of this split was transformed").in_file(self.before.path());
         let of = self.splits.iter().find(|one| one.name.as_deref() == split).ok_or_else(none)?;
         let before = of.leaves_any().then(|| self.before.open(split, &of.before, work, monitor)).transpose()?;
-        let (places, kinds) = (&of.places, &of.before.components().kinds);
+        let (places, moved, kinds) = (&of.places, &of.moved, &of.before.components().kinds);
         let mut spools: Vec<_> = self.spools.names.iter().map(|_| None).collect();
-        for made in places.iter().flatten() {
+        let all = std::iter::once(places).chain(moved.iter().map(|one| &one.places)).flat_map(|places| places.iter());
+        for made in all.flatten() {
             let number = made.spool.get() as usize - 1;
             let (Some(name), Some(spool)) = (self.spools.names.get(number), spools.get_mut(number)) else {
                 return Err(none());
@@ -97,7 +109,7 @@ impl Transformed {
                 *spool = Some(SpoolReader::open(self.spools.storage.as_ref(), name)?);
             }
         }
-        Ok(TransformedReader { listing, places, kinds, spools, before })
+        Ok(TransformedReader { listing, places, moved, kinds, spools, before })
     }
 }
 
@@ -177,10 +189,23 @@ impl Source for Transformed {
         let of_split = |(split, numbers): (&Split, &Vec<u64>)| Split {
             name: split.name.clone(),
             before: Arc::new(split.before.subset(numbers)),
-            places: Arc::new(numbers.iter().map(|number| split.places[*number as usize]).collect()),
+            places: chosen(&split.places, numbers),
+            moved: split.moved.iter().map(|one| one.chosen(numbers)).collect(),
         };
         let splits = self.splits.iter().zip(&numbers()).map(of_split).collect();
         Some(Arc::new(Self { splits, ..self.clone() }))
+    }
+}
+
+/// The places of the images with these numbers.
+fn chosen(places: &[Option<SpoolPosition>], numbers: &[u64]) -> Arc<Vec<Option<SpoolPosition>>> {
+    Arc::new(numbers.iter().map(|number| places[*number as usize]).collect())
+}
+
+impl MovedComponent {
+    /// The component of the images with these numbers.
+    fn chosen(&self, numbers: &[u64]) -> Self {
+        Self { name: self.name.clone(), places: chosen(&self.places, numbers) }
     }
 }
 
@@ -188,6 +213,7 @@ impl Source for Transformed {
 pub struct TransformedReader<'a> {
     listing: &'a Listing,
     places: &'a [Option<SpoolPosition>],
+    moved: &'a [MovedComponent],
     /// Open spools; `None` for a spool without images of this split.
     spools: Vec<Option<SpoolReader>>,
     /// Components of the original source.
@@ -203,12 +229,14 @@ enum ImageLocation<'a> {
 }
 
 impl TransformedReader<'_> {
+    /// The spool with what is at `made`.
+    fn spool(&self, made: SpoolPosition) -> Option<&SpoolReader> {
+        self.spools.get(made.spool.get() as usize - 1).and_then(Option::as_ref)
+    }
+
     fn place(&self, number: u64) -> Result<ImageLocation<'_>> {
         let place = match self.places.get(number as usize) {
-            Some(Some(made)) => {
-                let spool = self.spools.get(made.spool.get() as usize - 1).and_then(Option::as_ref);
-                spool.map(|spool| ImageLocation::Spool(spool, made.place))
-            }
+            Some(Some(made)) => self.spool(*made).map(|spool| ImageLocation::Spool(spool, made.place)),
             _ => self.before.as_deref().map(ImageLocation::Before),
         };
         place.ok_or_else(|| Error::data("an image that was not transformed"))
@@ -226,7 +254,13 @@ impl SampleReader for TransformedReader<'_> {
     fn read_component(&self, number: u64, which: usize, out: &mut [u8]) -> Result<(), ReadError> {
         // The source may have components that the output format cannot store.
         let kinds = &self.listing.components().kinds;
-        let of_source = kinds.get(which).and_then(|kind| self.kinds.iter().position(|one| one == kind));
+        let kind = kinds.get(which);
+        let moved = kind.and_then(|kind| self.moved.iter().find(|one| one.name == kind.name()));
+        if let Some(made) = moved.and_then(|one| *one.places.get(number as usize)?) {
+            let spool = self.spool(made).ok_or_else(|| Error::data("a component that was not transformed"))?;
+            return Ok(spool.read(made.place, out)?);
+        }
+        let of_source = kind.and_then(|kind| self.kinds.iter().position(|one| one.name() == kind.name()));
         match (&self.before, of_source) {
             (Some(before), Some(which)) => before.read_component(number, which, out),
             _ => Err(ReadError::Refused(Refusal("has no components".to_owned()))),

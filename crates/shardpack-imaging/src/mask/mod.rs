@@ -3,11 +3,13 @@
 //! Holds at all times: the numbers are those of the file. Palettes stay indices, and 16 bits stay 16 bits, where
 //! [`decode`](crate::decode) makes colours of 8 bits.
 
-use std::io::Cursor;
+mod png;
 
 use shardpack_format::image_header::{Header, Kind, Mode};
 
-use crate::{Limits, Refused, catch_panic::contained, decode, decode::check_png, error::plain};
+pub use png::{MaskHeader, move_mask};
+
+use crate::{Limits, Refused, catch_panic::contained, decode};
 
 /// The numbers of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ impl Mask {
     pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Self, Refused> {
         let header = Header::parse(bytes);
         match header.kind {
-            Kind::Png => contained(bytes, || png(bytes, limits)),
+            Kind::Png => contained(bytes, || of_png(bytes, &header, limits)),
             // Netpbm is scaled from its greatest number to 255.
             kind if header.depth > 8 || header.mode == Mode::Palette || matches!(kind, Kind::Gif | Kind::Pnm) => {
                 Err(Refused::Unsupported(kind, "decoders change the numbers of such a mask: PNG keeps them".to_owned()))
@@ -52,40 +54,24 @@ impl Mask {
     }
 }
 
-/// Source: PNG third edition, 7.2 (several pixels in a byte, the leftmost in the high bits) and 7.1 (big-endian).
-fn png(bytes: &[u8], limits: &Limits) -> Result<Mask, Refused> {
-    let damaged = |error: png::DecodingError| Refused::Damaged(Kind::Png, plain(&error.to_string()));
-    check_png(bytes)?;
-    let decoder = png::Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: limits.bytes as usize });
-    let mut reader = decoder.read_info().map_err(damaged)?;
-    let info = reader.info();
-    let (width, height, depth) = (info.width, info.height, info.bit_depth as u32);
-    let channels = info.color_type.samples() as u32;
-    let number_bytes = depth.div_ceil(8);
-    limits.admit(width, height, (channels * number_bytes) as u8)?;
-    let row_bytes = reader.output_line_size(width).unwrap_or(0);
-    let mut rows = vec![0; row_bytes * height as usize];
-    reader.next_frame(&mut rows).map_err(damaged)?;
-    let items = match depth {
-        8 => rows,
-        16 => rows.as_chunks::<2>().0.iter().flat_map(|[high, low]| [*low, *high]).collect(),
-        // Only one channel can have fewer than 8 bits.
-        depth => {
-            let (in_a_byte, number) = (8 / depth, (1_u8 << depth) - 1);
-            let unpacked = rows.chunks_exact(row_bytes.max(1)).flat_map(|row| {
-                let numbers = row
-                    .iter()
-                    .flat_map(move |byte| (1..=in_a_byte).map(move |place| *byte >> (8 - place * depth) & number));
-                numbers.take(width as usize)
-            });
-            unpacked.collect()
-        }
-    };
-    Ok(Mask { width, height, channels, bytes: number_bytes, items })
+/// Source: PNG third edition, 7.1: numbers are big-endian.
+fn of_png(bytes: &[u8], header: &Header, limits: &Limits) -> Result<Mask, Refused> {
+    // At most four numbers of two bytes.
+    limits.admit(header.width, header.height, 8)?;
+    let mut mask = png::read(bytes)?;
+    let (channels, bytes) = (mask.colour.samples() as u32, mask.level_bytes() as u32);
+    if bytes == 2 {
+        mask.levels.as_chunks_mut::<2>().0.iter_mut().for_each(|number| number.reverse());
+    }
+    Ok(Mask { width: header.width, height: header.height, channels, bytes, items: mask.levels })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Cursor;
+
+    use ::png;
+
     use super::*;
 
     fn encoded(colour: png::ColorType, depth: png::BitDepth, (width, height): (u32, u32), rows: &[u8]) -> Vec<u8> {
