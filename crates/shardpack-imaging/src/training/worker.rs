@@ -13,6 +13,7 @@ use fast_image_resize::{
 use shardpack_format::image_header::{Header, Kind};
 
 use super::{
+    augment::{Adjustment, Augmenter, Operation},
     geometry::{Geometry, Rect, Region},
     image_traits::{Jpeg, Oddities, Oddity},
     rotate::Turn,
@@ -34,7 +35,7 @@ pub struct Outcome {
     pub way: Way,
     /// 1, 2, 4 or 8: the reduction during decoding.
     pub reduced_by: u32,
-    /// The cut of the image; `None` for a whole image.
+    /// The cut of the image; `None` for a whole image, and if operations move pixels.
     pub geometry: Option<Geometry>,
 }
 
@@ -59,6 +60,8 @@ pub struct Worker {
     decoded: Vec<u8>,
     turned: Vec<u8>,
     resized: Vec<u8>,
+    spare: Vec<u8>,
+    augmenter: Augmenter,
 }
 
 /// A buffer that a huge image has made longer than this is freed: 16 million pixels.
@@ -77,7 +80,18 @@ impl Worker {
     /// A worker with limits on image size.
     pub fn new(limits: Limits) -> Self {
         let (resizer, decoder) = (Resizer::new(), crops::Decoder::new(limits));
-        Self { limits, budget: None, decoder, resizer, decoded: Vec::new(), turned: Vec::new(), resized: Vec::new() }
+        let [decoded, turned, resized, spare] = [const { Vec::new() }; 4];
+        Self {
+            limits,
+            budget: None,
+            decoder,
+            resizer,
+            decoded,
+            turned,
+            resized,
+            spare,
+            augmenter: Augmenter::default(),
+        }
     }
 
     /// As `new`, with decoding memory from the shared `budget`.
@@ -118,11 +132,39 @@ impl Worker {
         };
         self.resize(transform, &geometry, turn, part);
         let options = transform.options();
-        let placing =
-            Placing { axes: options.axes, size: options.cut.size(), placed: geometry.placed, flip: geometry.flip };
+        let Geometry { placed, flip, flip_vertical, .. } = geometry;
+        let mut placing = Placing { axes: options.axes, size: options.cut.size(), placed, flip, flip_vertical };
+        if !transform.operations().is_empty() {
+            placing.complete(&mut self.resized, &mut self.spare);
+            self.augmenter.run(transform.operations(), placing.size, random_key, &mut self.resized);
+        }
         slot::fill(transform.levels(), &placing, &mut self.resized, slot);
+        if let Some(erasing) = transform.erasing() {
+            erasing.apply(placing.size, options.axes, options.dtype, random_key, slot);
+        }
         self.forget();
-        Ok(outcome)
+        let moved = transform.operations().iter().any(Operation::moves);
+        Ok(Outcome { geometry: outcome.geometry.filter(|_| !moved), ..outcome })
+    }
+
+    /// Applies only the operations of a transform to `pixels`, `[H, W, 4] uint8`, RGBX, of the size of its slots. The
+    /// fourth channel is ignored, and has any value afterwards. Returns the adjustments that were drawn.
+    ///
+    /// # Errors
+    /// Pixels of another length.
+    pub fn augment(
+        &mut self,
+        transform: &Transform,
+        random_key: u64,
+        pixels: &mut [u8],
+    ) -> Result<&[Adjustment], Refused> {
+        let size = transform.options().cut.size();
+        // At most 2^28 pixels.
+        let expected = size.height as usize * size.width as usize * 4;
+        if pixels.len() != expected {
+            return Err(Refused::SlotLength { expected, found: pixels.len() });
+        }
+        Ok(self.augmenter.run(transform.operations(), size, random_key, pixels))
     }
 
     /// Frees buffers that grew for a huge image.
@@ -200,6 +242,7 @@ impl Worker {
         let turn = if options.upright { Turn::from_exif(jpeg.orientation) } else { Turn::NONE };
         let stored_size = (header.width, header.height);
         let (width, height) = turn.size(stored_size);
+        transform.admit(width, height)?;
         let geometry = transform.plan(width, height, random_key);
         let stored = turn.stored(geometry.window, stored_size);
         let rect = crops::Rect { x: stored.left, y: stored.top, width: stored.width, height: stored.height };
@@ -241,6 +284,7 @@ impl Worker {
         let turn = if transform.options().upright { Turn::from_exif(picture.orientation()) } else { Turn::NONE };
         let stored_size = (picture.width(), picture.height());
         let (width, height) = turn.size(stored_size);
+        transform.admit(width, height)?;
         let geometry = transform.plan(width, height, random_key);
         let stored = turn.stored(geometry.window, stored_size);
         let channels = picture.layout().channels();
