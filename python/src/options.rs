@@ -159,6 +159,7 @@ impl TransformRequest {
                 &[("bilinear", Filter::Bilinear), ("bicubic", Filter::Bicubic)],
             )?,
             flip: self.flip,
+            flip_vertical: 0.0,
             axes: named("layout", &self.axes, &[("CHW", Axes::Chw), ("HWC", Axes::Hwc)])?,
             dtype: named("dtype", &self.dtype, &dtypes)?,
             normalise: self.normalise.map(|(mean, std)| Normalise { mean, std }),

@@ -86,6 +86,13 @@ pub enum Refused {
     Unwritable(Kind, String),
     /// The requested part is not within the image, or is empty.
     NoSuchPart,
+    /// A random crop is larger than the image with its padding.
+    SmallerThanCrop {
+        /// Pixels across, after the resize, with padding.
+        width: u64,
+        /// Pixels down, after the resize, with padding.
+        height: u64,
+    },
     /// The slot for the result is too short or too long.
     SlotLength {
         /// Needed bytes.
@@ -111,6 +118,12 @@ impl fmt::Display for Refused {
             Refused::Damaged(kind, what) => write!(f, "{} does not decode: {what}", name(kind)),
             Refused::Unsupported(kind, what) => write!(f, "{}: {what}", name(kind)),
             Refused::NoSuchPart => f.write_str("the wanted part is not within the image"),
+            Refused::SmallerThanCrop { width, height } => {
+                write!(
+                    f,
+                    "{width} × {height} pixels, padding included, are less than RandomCrop takes; pad_if_needed pads them"
+                )
+            }
             Refused::SlotLength { expected, found } => write!(f, "a slot of {found} bytes instead of {expected}"),
             Refused::Unwritable(kind, what) => write!(f, "cannot be written as {}: {what}", name(kind)),
         }

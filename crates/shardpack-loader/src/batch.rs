@@ -111,7 +111,8 @@ impl Batch {
         std::mem::take(&mut self.payloads)
     }
 
-    /// For each view the cut of each image; empty unless the output is [`Output::Images`](crate::Output::Images).
+    /// For each view the cut of each image, or nothing if operations of the view move pixels after the cut; empty unless the
+    /// output is [`Output::Images`](crate::Output::Images).
     pub fn geometries(&self) -> &[Vec<Geometry>] {
         &self.geometries
     }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use shardpack_format::{Error, ErrorKind, Result, threads::cannot_start};
-use shardpack_imaging::training::Worker;
+use shardpack_imaging::training::{Transform, Worker};
 use shardpack_runtime::{Instant, threads};
 
 use crate::{
@@ -457,9 +457,12 @@ impl Shared {
         slots.keep(&kept_slots);
         let (samples, labels) = made_of.iter().map(|kept| (kept.sample, kept.label)).unzip();
         let sources = made_of.iter().map(|kept| kept.source).collect();
-        let views = if let Output::Images(views) = &making.output { views.len() } else { 0 };
-        let geometries = |view: usize| made_of.iter().filter_map(|kept| kept.geometries.get(view).copied()).collect();
-        let geometries = (0..views).map(geometries).collect();
+        let views: &[Transform] = if let Output::Images(views) = &making.output { views } else { &[] };
+        let cuts = |(number, view): (usize, &Transform)| match view.moves() {
+            true => Vec::new(),
+            false => made_of.iter().filter_map(|kept| kept.geometries.get(number).copied()).collect(),
+        };
+        let geometries = views.iter().enumerate().map(cuts).collect();
         let payloads = made_of.into_iter().filter_map(|kept| kept.payload).collect();
         let names = making.columns.iter().map(|wanted| wanted.name.clone());
         let columns = names.zip(columns).map(|(name, column)| Column { name, values: column.into_values() }).collect();

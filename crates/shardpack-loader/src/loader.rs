@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use shardpack_format::{Error, Result, formats::adopted};
-use shardpack_imaging::{Budget, Limits};
+use shardpack_imaging::{Budget, Limits, training::Transform};
 use shardpack_reader::Dataset;
 use shardpack_runtime::threads;
 
@@ -392,7 +392,14 @@ impl Loader {
     fn columns(&self) -> Result<Vec<Wanted>> {
         let Options { components, roles, output, .. } = &self.options;
         let is_cut = match output {
-            Output::Images(views) if views.len() == 1 => true,
+            Output::Images(views) if views.len() == 1 => {
+                let moves = views.iter().any(Transform::moves);
+                if moves && roles.values().any(Option::is_some) {
+                    let what = "RandAugment and TrivialAugmentWide move pixels, and components do not follow them";
+                    return Err(Error::usage(what).help("roles={NAME: None} leaves a component as stored"));
+                }
+                !moves
+            }
             Output::Images(_) if roles.values().any(Option::is_some) => {
                 let what = "components follow one view of an image, and there are several";
                 return Err(Error::usage(what));

@@ -31,8 +31,13 @@ impl Geometry {
         let mut out = vec![0; out_width * self.size.height as usize * pixel_bytes];
         let columns: Vec<u32> = self.steps[0].nearest(placed.width).collect();
         let left = if self.flip { self.size.width - placed.left - placed.width } else { placed.left } as usize;
-        let rows = out.chunks_exact_mut(out_width * pixel_bytes).skip(placed.top as usize);
-        for (row, y) in rows.zip(self.steps[1].nearest(placed.height)) {
+        let top = if self.flip_vertical { self.size.height - placed.top - placed.height } else { placed.top };
+        let rows = out.chunks_exact_mut(out_width * pixel_bytes).skip(top as usize);
+        let mut sources: Vec<u32> = self.steps[1].nearest(placed.height).collect();
+        if self.flip_vertical {
+            sources.reverse();
+        }
+        for (row, y) in rows.zip(sources) {
             let row = row.chunks_exact_mut(pixel_bytes).skip(left).take(columns.len());
             let from = |x: &u32| {
                 let (column, row) = self.turn.stored_pixel((*x, y), self.stored);
@@ -51,6 +56,7 @@ impl Geometry {
     pub fn move_point(&self, point: [f64; 2]) -> [f32; 2] {
         let [x, y] = self.unflipped(point);
         let x = if self.flip { f64::from(self.size.width) - x } else { x };
+        let y = if self.flip_vertical { f64::from(self.size.height) - y } else { y };
         [x as f32, y as f32]
     }
 
@@ -65,13 +71,14 @@ impl Geometry {
         };
         let [left, right] = clipped(placed.left, placed.width, one[0], two[0]);
         let [top, bottom] = clipped(placed.top, placed.height, one[1], two[1]);
-        let width = f64::from(self.size.width);
+        let (width, height) = (f64::from(self.size.width), f64::from(self.size.height));
         let [left, right] = if self.flip { [width - right, width - left] } else { [left, right] };
+        let [top, bottom] = if self.flip_vertical { [height - bottom, height - top] } else { [top, bottom] };
         let moved @ [left, top, right, bottom] = [left, top, right, bottom].map(|edge| edge as f32);
         (right - left >= least && bottom - top >= least).then_some(moved)
     }
 
-    /// A point of the stored image in the slot, before the flip.
+    /// A point of the stored image in the slot, before the flips.
     fn unflipped(&self, [x, y]: [f64; 2]) -> [f64; 2] {
         let (x, y) = self.turn.seen((x, y), self.stored);
         let [left, top, right, bottom] = self.edges();
@@ -103,7 +110,7 @@ mod tests {
     fn geometry(cut: Cut, key: u64, turn: Turn) -> Geometry {
         let stored = (31, 23);
         let (width, height) = turn.size(stored);
-        let transform = Transform::new(Options { flip: 0.5, ..Options::new(cut) }).unwrap();
+        let transform = Transform::new(Options { flip: 0.5, flip_vertical: 0.5, ..Options::new(cut) }).unwrap();
         Geometry { turn, stored, ..transform.plan(width, height, key) }
     }
 
@@ -127,7 +134,13 @@ mod tests {
         let pixels: Vec<u8> = (0..31 * 23 * 3_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let array = [shardpack_format::npy::head("|u1", &[23, 31, 3], false), pixels.clone()].concat();
         for (cut, key) in [(CUTS[3], 0), (CUTS[3], 1), (Cut::Whole { size: Size { height: 23, width: 31 } }, 2)] {
-            let options = Options { flip: 0.5, axes: Axes::Hwc, filter: Filter::Bicubic, ..Options::new(cut) };
+            let options = Options {
+                flip: 0.5,
+                flip_vertical: 0.5,
+                axes: Axes::Hwc,
+                filter: Filter::Bicubic,
+                ..Options::new(cut)
+            };
             let transform = Transform::new(options).unwrap();
             let mut slot = vec![0; transform.slot_bytes()];
             let made = Worker::new(Limits::default()).run(&transform, &array, None, key, &mut slot).unwrap();

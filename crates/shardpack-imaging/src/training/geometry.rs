@@ -6,8 +6,10 @@
 use super::{
     random::{self, Draws},
     rotate::Turn,
-    transform::{Cut, Filter, Options, Resize, Size},
+    shape::Size,
+    transform::{Cut, Filter, Options, Padding, Resize},
 };
+use crate::Refused;
 
 /// A rectangle of whole pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +47,10 @@ pub struct Geometry {
     pub region: Region,
     /// Its place in the slot, before any flip; the rest is black.
     pub placed: Rect,
-    /// Whether the slot is flipped left to right at the end.
+    /// Whether the slot is flipped left to right.
     pub flip: bool,
+    /// Whether the slot is flipped top to bottom.
+    pub flip_vertical: bool,
     /// Size of the slot.
     pub size: Size,
     /// The whole pixels of the image that `placed` samples, across and down: nearest neighbours need integers.
@@ -81,41 +85,91 @@ const FLIP: u64 = 0;
 const FIRST_AREA: u64 = 1;
 const TOP: u64 = 21;
 const LEFT: u64 = 22;
+const FLIP_VERTICAL: u64 = 23;
 const TRIES: u64 = 10;
 
-pub(super) fn plan(options: &Options, log_ratio: (f64, f64), (width, height): (u32, u32), draws: Draws) -> Geometry {
-    let flip = draws.unit(FLIP) < options.flip;
-    let stored = (width, height);
-    let all = Rect { left: 0, top: 0, width, height };
-    match options.cut {
-        Cut::Whole { size } => whole(all, size, flip, stored),
+pub(super) fn plan(options: &Options, log_ratio: (f64, f64), source: (u32, u32), draws: Draws) -> Geometry {
+    let all = Rect { left: 0, top: 0, width: source.0, height: source.1 };
+    let geometry = match options.cut {
+        Cut::Whole { size } => whole(all, size),
         Cut::RandomResized { size, scale, ratio } => {
-            whole(random_resized((width, height), scale, ratio, log_ratio, draws), size, flip, stored)
+            whole(random_resized(source, scale, ratio, log_ratio, draws), size)
         }
         Cut::Center { resize, size } => {
-            let (resized_width, resized_height) = resized((width, height), resize);
-            let support = match options.filter {
-                Filter::Bilinear => 1.0,
-                Filter::Bicubic => 2.0,
-            };
-            let across = centered(width, resized_width, size.width, support);
-            let down = centered(height, resized_height, size.height, support);
-            let window = Rect { left: across.first, top: down.first, width: across.count, height: down.count };
-            let region = Region { left: across.from, top: down.from, width: across.length, height: down.length };
-            let placed = Rect { left: across.at, top: down.at, width: across.pixels, height: down.pixels };
-            let steps = [across.steps, down.steps];
-            Geometry { window, region, placed, flip, size, steps, stored, turn: Turn::NONE }
+            let resized = resized(source, resize);
+            let (across, down) = (centered(resized.0, size.width), centered(resized.1, size.height));
+            cut(source, resized, (across, down), size, options.filter)
         }
+        Cut::Random { resize, size, padding, pad_if_needed } => {
+            let resized = resized(source, resize);
+            let (before, after) = padded(resized, size, padding, pad_if_needed);
+            let across = anywhere(resized.0, size.width, (before.0, after.0), draws, LEFT);
+            let down = anywhere(resized.1, size.height, (before.1, after.1), draws, TOP);
+            cut(source, resized, (across, down), size, options.filter)
+        }
+    };
+    let (flip, flip_vertical) = (draws.unit(FLIP) < options.flip, draws.unit(FLIP_VERTICAL) < options.flip_vertical);
+    Geometry { flip, flip_vertical, stored: source, ..geometry }
+}
+
+/// Refuses an image that is smaller than a random crop.
+pub(super) fn admit(cut: &Cut, source: (u32, u32)) -> Result<(), Refused> {
+    let &Cut::Random { resize, size, padding, pad_if_needed } = cut else { return Ok(()) };
+    let resized = resized(source, resize);
+    let (before, after) = padded(resized, size, padding, pad_if_needed);
+    let (width, height) = (resized.0 + before.0 + after.0, resized.1 + before.1 + after.1);
+    if width < size.width.into() || height < size.height.into() {
+        return Err(Refused::SmallerThanCrop { width, height });
+    }
+    Ok(())
+}
+
+/// Pixels (across, down) that are padded before and behind an image. Source: torchvision 0.29, `RandomCrop.make_params`.
+fn padded(
+    resized: (u64, u64),
+    size: Size,
+    Padding { left, top, right, bottom }: Padding,
+    pad_if_needed: bool,
+) -> ((u64, u64), (u64, u64)) {
+    let axis = |resized: u64, wanted: u32, before: u32, after: u32| {
+        let (before, after) = (u64::from(before), u64::from(after));
+        let missing = u64::from(wanted).saturating_sub(resized + before + after);
+        let more = if pad_if_needed { missing } else { 0 };
+        (before + more, after + more)
+    };
+    let (across, down) = (axis(resized.0, size.width, left, right), axis(resized.1, size.height, top, bottom));
+    ((across.0, down.0), (across.1, down.1))
+}
+
+/// Makes a geometry without flips from the parts of both axes of the `resized` image.
+fn cut(source: (u32, u32), resized: (u64, u64), (across, down): (Part, Part), size: Size, filter: Filter) -> Geometry {
+    let support = match filter {
+        Filter::Bilinear => 1.0,
+        Filter::Bicubic => 2.0,
+    };
+    let (across, down) = (axis(source.0, resized.0, across, support), axis(source.1, resized.1, down, support));
+    Geometry {
+        window: Rect { left: across.first, top: down.first, width: across.count, height: down.count },
+        region: Region { left: across.from, top: down.from, width: across.length, height: down.length },
+        placed: Rect { left: across.at, top: down.at, width: across.pixels, height: down.pixels },
+        flip: false,
+        flip_vertical: false,
+        size,
+        steps: [across.steps, down.steps],
+        stored: source,
+        turn: Turn::NONE,
     }
 }
 
 /// The whole `window` becomes the whole slot, and its surroundings have no influence, as after a separate crop.
-fn whole(window: Rect, size: Size, flip: bool, stored: (u32, u32)) -> Geometry {
+fn whole(window: Rect, size: Size) -> Geometry {
     let region = Region { left: 0.0, top: 0.0, width: window.width.into(), height: window.height.into() };
     let placed = Rect { left: 0, top: 0, width: size.width, height: size.height };
     let steps = |first, source, resized: u32| Steps { first, source, resized: resized.into(), begin: 0 };
     let steps = [steps(window.left, window.width, size.width), steps(window.top, window.height, size.height)];
-    Geometry { window, region, placed, flip, size, steps, stored, turn: Turn::NONE }
+    // The caller knows the whole image.
+    let stored = (window.width, window.height);
+    Geometry { window, region, placed, flip: false, flip_vertical: false, size, steps, stored, turn: Turn::NONE }
 }
 
 /// Source: torchvision 0.29, `RandomResizedCrop.get_params`: ten tries, then the center with the nearest allowed
@@ -129,11 +183,10 @@ fn random_resized(
 ) -> Rect {
     // Below 2^64; a double as in Python.
     let area = (u64::from(width) * u64::from(height)) as f64;
-    let between = |(low, high): (f64, f64), number| low + (high - low) * draws.unit(number);
     for attempt in 0..TRIES {
         let number = FIRST_AREA + 2 * attempt;
-        let wanted = area * between(scale, number);
-        let aspect = random::exp(between(log_ratio, number + 1));
+        let wanted = area * draws.between(number, scale);
+        let aspect = random::exp(draws.between(number + 1, log_ratio));
         // Python rounds halves to the even number.
         let across = (wanted * aspect).sqrt().round_ties_even();
         let down = (wanted / aspect).sqrt().round_ties_even();
@@ -169,7 +222,40 @@ fn resized((width, height): (u32, u32), resize: Resize) -> (u64, u64) {
     }
 }
 
-/// One axis of a center crop.
+/// One axis of a crop, in pixels of the resized image.
+#[derive(Clone, Copy)]
+struct Part {
+    /// First pixel.
+    begin: u64,
+    /// The first pixel of the slot that is filled.
+    at: u32,
+    /// Number of filled pixels.
+    pixels: u32,
+}
+
+/// The center `wanted` pixels of `resized`; all of them if there are fewer.
+///
+/// Source: torchvision 0.29, `center_crop`: the smaller margin is on the left; a half is rounded to the even number.
+fn centered(resized: u64, wanted: u32) -> Part {
+    let pixels = resized.min(wanted.into()) as u32;
+    // Below 2^49: exact as a double, and when halved.
+    let begin = ((resized - u64::from(pixels)) as f64 / 2.0).round_ties_even() as u64;
+    Part { begin, at: (wanted - pixels) / 2, pixels }
+}
+
+/// Any `wanted` pixels of `resized` with its padding, which is less than `wanted` on each side.
+fn anywhere(resized: u64, wanted: u32, (before, after): (u64, u64), draws: Draws, number: u64) -> Part {
+    // Below 2^32 for images in memory; of more places, not all are reached.
+    let places = (resized + before + after).saturating_sub(wanted.into()) + 1;
+    let first = u64::from(draws.below(number, u32::try_from(places).unwrap_or(u32::MAX)));
+    let (begin, at) = (first.saturating_sub(before), before.saturating_sub(first));
+    // At least 1, because the padding is less than `wanted`.
+    let pixels = (resized - begin).min(u64::from(wanted).saturating_sub(at)).max(1) as u32;
+    // Less than `wanted`.
+    Part { begin, at: at as u32, pixels }
+}
+
+/// One axis of a cut.
 struct Axis {
     /// First pixel of the window.
     first: u32,
@@ -186,22 +272,15 @@ struct Axis {
     steps: Steps,
 }
 
-/// The center `wanted` pixels of `resized`, which a filter of `support` makes from `source`; all of the pixels if
-/// there are fewer.
-///
-/// Source: torchvision 0.29, `center_crop`: the smaller margin is on the left; a half is rounded to the even number.
-fn centered(source: u32, resized: u64, wanted: u32, support: f64) -> Axis {
-    let pixels = resized.min(wanted.into()) as u32;
-    let at = (wanted - pixels) / 2;
-    // Below 2^49: exact as a double, and when halved.
-    let begin = ((resized - u64::from(pixels)) as f64 / 2.0).round_ties_even();
-    let steps = Steps { first: 0, source, resized, begin: begin as u64 };
+/// One axis of a cut that a filter of `support` makes from `source` pixels.
+fn axis(source: u32, resized: u64, Part { begin, at, pixels }: Part, support: f64) -> Axis {
+    let steps = Steps { first: 0, source, resized, begin };
     let scale = f64::from(source) / resized as f64;
     if u64::from(source) == resized {
         let (first, count) = (begin as u32, pixels);
         return Axis { first, count, from: 0.0, length: f64::from(pixels), at, pixels, steps };
     }
-    let (from, length) = (begin * scale, f64::from(pixels) * scale);
+    let (from, length) = (begin as f64 * scale, f64::from(pixels) * scale);
     // From the first pixel's centre to the last one's, and as far as the filter reaches beyond.
     let beyond = support * scale.max(1.0) - 0.5 * scale;
     let first = (from - beyond).floor().max(0.0) as u32;

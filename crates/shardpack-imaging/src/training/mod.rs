@@ -1,4 +1,5 @@
-//! Transforms encoded images into slots of batches for training: decode, cut, resize, flip, lay out, convert, normalise.
+//! Transforms encoded images into slots of batches for training: decode, cut, resize, flip, augment, lay out, convert,
+//! normalise, erase.
 //!
 //! ```
 //! use shardpack_imaging::{Limits, training::{Axes, Cut, Dtype, Normalise, Options, Size, Transform, Worker}};
@@ -23,18 +24,22 @@
 //! The transforms match torchvision: the same distribution of boxes, the same rounding, pixels within the tolerance in
 //! docs/reference/transforms.md. The output is a function of the bytes, the [`Transform`] and the key.
 
+mod augment;
 mod follow;
 mod geometry;
 mod half;
 mod image_traits;
 mod random;
 mod rotate;
+mod shape;
 mod slot;
 mod transform;
 mod worker;
 
+pub use augment::{Adjustment, Erasing, Operation, Range};
 pub use geometry::{Geometry, Rect, Region};
 pub use image_traits::{Oddities, Oddity};
 pub use random::view_key;
-pub use transform::{Axes, Cut, Dtype, Filter, Normalise, Options, Resize, Size, Transform, Unusable};
+pub use shape::{Axes, Dtype, Size};
+pub use transform::{Cut, Filter, Normalise, Options, Padding, Resize, Transform, Unusable};
 pub use worker::{Outcome, Rgb, Worker};

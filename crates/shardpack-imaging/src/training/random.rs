@@ -29,6 +29,11 @@ impl Draws {
         (self.bits(number) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
+    /// At least `low` and less than `high`, or `low` if they are equal.
+    pub(super) fn between(self, number: u64, (low, high): (f64, f64)) -> f64 {
+        low + (high - low) * self.unit(number)
+    }
+
     /// At least 0 and less than `end`, which is not 0.
     pub(super) fn below(self, number: u64, end: u32) -> u32 {
         // Less than 2^32, because the bits are less than 2^64.

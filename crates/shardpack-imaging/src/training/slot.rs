@@ -6,7 +6,8 @@
 use super::{
     geometry::Rect,
     half::{bfloat16, float16},
-    transform::{Axes, Dtype, Normalise, Size},
+    shape::{Axes, Dtype, Size},
+    transform::Normalise,
 };
 
 /// For red, green and blue: the number of each level, in the byte order of the machine.
@@ -55,6 +56,43 @@ pub(super) struct Placing {
     /// Within the slot, before any flip; the surroundings are black.
     pub(super) placed: Rect,
     pub(super) flip: bool,
+    pub(super) flip_vertical: bool,
+}
+
+impl Placing {
+    /// The first row of the slot that is filled, and its first pixel, after the flips.
+    fn corner(&self) -> (usize, usize) {
+        let Placing { size, placed, .. } = self;
+        let left = if self.flip { size.width - placed.left - placed.width } else { placed.left };
+        let top = if self.flip_vertical { size.height - placed.top - placed.height } else { placed.top };
+        (top as usize, left as usize)
+    }
+
+    /// The row of the slot for a row of the pixels.
+    fn row(&self, top: usize, y: usize) -> usize {
+        top + if self.flip_vertical { self.placed.height as usize - 1 - y } else { y }
+    }
+
+    /// Makes `pixels` those of the whole slot, flips done and surroundings black: `[size.height, size.width, 4]`. `spare`
+    /// is a buffer.
+    pub(super) fn complete(&mut self, pixels: &mut Vec<u8>, spare: &mut Vec<u8>) {
+        let (size, all) = (self.size, Rect { left: 0, top: 0, width: self.size.width, height: self.size.height });
+        if self.placed != all || self.flip || self.flip_vertical {
+            let (width, across) = (size.width as usize * 4, self.placed.width as usize * 4);
+            let (top, left) = self.corner();
+            spare.clear();
+            spare.resize(width * size.height as usize, 0);
+            for (y, from) in pixels.chunks_exact(across).enumerate() {
+                let row = &mut spare[self.row(top, y) * width + left * 4..][..across];
+                row.copy_from_slice(from);
+                if self.flip {
+                    row.as_chunks_mut::<4>().0.reverse();
+                }
+            }
+            std::mem::swap(pixels, spare);
+        }
+        *self = Self { placed: all, flip: false, flip_vertical: false, ..*self };
+    }
 }
 
 /// Writes the whole `slot`, whose length matches its size and type. `pixels: [placed.height, placed.width, 4] uint8`,
@@ -69,18 +107,18 @@ pub(super) fn fill(levels: &Levels, placing: &Placing, pixels: &mut [u8], slot: 
 
 #[inline(always)]
 fn write<const N: usize>(number: impl Fn(usize, u8) -> [u8; N], placing: &Placing, pixels: &mut [u8], slot: &mut [u8]) {
-    let &Placing { axes, size, placed, flip } = placing;
+    let &Placing { axes, size, placed, flip, .. } = placing;
     let (slot, _) = slot.as_chunks_mut::<N>();
     let (pixels, _) = pixels.as_chunks_mut::<4>();
     let (width, height) = (size.width as usize, size.height as usize);
     let (across, down) = (placed.width as usize, placed.height as usize);
-    let left = if flip { size.width - placed.left - placed.width } else { placed.left } as usize;
+    let (top, left) = placing.corner();
     // Reversing pixels of four bytes is faster than reversing single bytes, because those are not vectorized.
-    let rows = pixels.chunks_exact_mut(across).zip(placed.top as usize..).map(|(row, y)| {
+    let rows = pixels.chunks_exact_mut(across).enumerate().map(|(y, row)| {
         if flip {
             row.reverse();
         }
-        (&*row, y * width + left)
+        (&*row, placing.row(top, y) * width + left)
     });
     let is_all = (across, down) == (width, height);
     match axes {
@@ -133,9 +171,10 @@ mod tests {
 
     /// Computes each number from the formula.
     fn slowly(dtype: Dtype, normalise: Option<Normalise>, placing: &Placing, pixels: &[u8]) -> Vec<u8> {
-        let Placing { axes, size, placed, flip } = *placing;
+        let Placing { axes, size, placed, flip, flip_vertical } = *placing;
         let level = |y: u32, x: u32, channel: u32| {
             let x = if flip { size.width - 1 - x } else { x };
+            let y = if flip_vertical { size.height - 1 - y } else { y };
             let inside = (placed.left..placed.left + placed.width).contains(&x)
                 && (placed.top..placed.top + placed.height).contains(&y);
             let at = || ((y - placed.top) * placed.width + x - placed.left) * 4 + channel;
@@ -175,15 +214,22 @@ mod tests {
         for dtype in [Dtype::Uint8, Dtype::Float32, Dtype::Float16, Dtype::Bfloat16] {
             for normalise in [None, Some(Normalise::IMAGENET)] {
                 for axes in [Axes::Chw, Axes::Hwc] {
-                    for (placed, flip) in [(all, false), (all, true), (part, false), (part, true)] {
+                    for number in 0..8 {
+                        let placed = if number & 4 == 0 { all } else { part };
+                        let (flip, flip_vertical) = (number & 1 > 0, number & 2 > 0);
                         let length = placed.width * placed.height * 4;
                         let mut pixels: Vec<u8> =
                             (0..length).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-                        let placing = Placing { axes, size, placed, flip };
+                        let mut placing = Placing { axes, size, placed, flip, flip_vertical };
                         let expected = slowly(dtype, normalise, &placing, &pixels);
-                        let mut slot = vec![0xAA; expected.len()];
-                        fill(&Levels::new(dtype, normalise), &placing, &mut pixels, &mut slot);
-                        assert!(slot == expected, "{dtype:?} {normalise:?} {axes:?} {placed:?} {flip}");
+                        let name = format!("{dtype:?} {normalise:?} {axes:?} {placed:?} {flip} {flip_vertical}");
+                        let (levels, mut slot) = (Levels::new(dtype, normalise), vec![0xAA; expected.len()]);
+                        fill(&levels, &placing, &mut pixels.clone(), &mut slot);
+                        assert!(slot == expected, "{name}");
+                        placing.complete(&mut pixels, &mut vec![0xAA; 3]);
+                        slot.fill(0xAA);
+                        fill(&levels, &placing, &mut pixels, &mut slot);
+                        assert!(slot == expected, "{name}, completed");
                     }
                 }
             }

@@ -5,26 +5,13 @@
 use std::fmt;
 
 use super::{
+    augment::{Erasing, Operation},
     geometry::{self, Geometry},
     random,
+    shape::{Axes, Dtype, Size},
     slot::Levels,
 };
-
-/// Pixels down and across, in torchvision's order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
-    /// Pixels down, 1 to 65,535.
-    pub height: u32,
-    /// Pixels across, 1 to 65,535.
-    pub width: u32,
-}
-
-impl Size {
-    /// A square.
-    pub const fn square(side: u32) -> Self {
-        Self { height: side, width: side }
-    }
-}
+use crate::Refused;
 
 /// The size of an image before [`Cut::Center`] cuts it, smaller or larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +40,17 @@ pub enum Cut {
         /// Size of the output.
         size: Size,
     },
+    /// Resized, then a random part of this size; padded with black at random offsets: `Resize`, then `RandomCrop`.
+    Random {
+        /// The first step.
+        resize: Resize,
+        /// Size of the output.
+        size: Size,
+        /// Black pixels on each side before the crop; less than the same side of the output.
+        padding: Padding,
+        /// Whether smaller images are padded further, on both sides by what is missing; otherwise they are refused.
+        pad_if_needed: bool,
+    },
     /// A random part of random area and aspect, resized: `RandomResizedCrop`.
     RandomResized {
         /// Size of the output.
@@ -73,9 +71,25 @@ impl Cut {
     /// Size of the output.
     pub fn size(&self) -> Size {
         match *self {
-            Cut::Whole { size } | Cut::Center { size, .. } | Cut::RandomResized { size, .. } => size,
+            Cut::Whole { size }
+            | Cut::Center { size, .. }
+            | Cut::Random { size, .. }
+            | Cut::RandomResized { size, .. } => size,
         }
     }
+}
+
+/// Pixels on each side of an image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Padding {
+    /// Left of it.
+    pub left: u32,
+    /// Above it.
+    pub top: u32,
+    /// Right of it.
+    pub right: u32,
+    /// Below it.
+    pub bottom: u32,
 }
 
 /// Weights of pixels in a resize; with a reduction, the support grows (antialiasing).
@@ -85,39 +99,6 @@ pub enum Filter {
     Bilinear,
     /// Keys' cubic with a = -1/2, as in Pillow.
     Bicubic,
-}
-
-/// The order of the axes of a slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Axes {
-    /// `[3, H, W]`.
-    Chw,
-    /// `[H, W, 3]`.
-    Hwc,
-}
-
-/// The type of the numbers in a slot, in the byte order of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dtype {
-    /// 0 to 255.
-    Uint8,
-    /// IEEE binary32.
-    Float32,
-    /// IEEE binary16.
-    Float16,
-    /// The upper half of a binary32.
-    Bfloat16,
-}
-
-impl Dtype {
-    /// Bytes of one number.
-    pub fn bytes(self) -> usize {
-        match self {
-            Dtype::Uint8 => 1,
-            Dtype::Float16 | Dtype::Bfloat16 => 2,
-            Dtype::Float32 => 4,
-        }
-    }
 }
 
 /// `(level / 255 - mean) / std`, for red, green and blue.
@@ -143,6 +124,8 @@ pub struct Options {
     pub filter: Filter,
     /// Probability of a left-right flip: 0 to 1.
     pub flip: f64,
+    /// Probability of a top-bottom flip: 0 to 1.
+    pub flip_vertical: f64,
     /// The order of the axes.
     pub axes: Axes,
     /// The type of the numbers; floats are `level / 255`.
@@ -160,7 +143,7 @@ impl Options {
     /// `cut`, bilinear, never flipped, `[3, H, W] uint8`, reduced if that helps, not turned.
     pub const fn new(cut: Cut) -> Self {
         let (filter, axes, dtype) = (Filter::Bilinear, Axes::Chw, Dtype::Uint8);
-        Self { cut, filter, flip: 0.0, axes, dtype, normalise: None, reduce: true, upright: false }
+        Self { cut, filter, flip: 0.0, flip_vertical: 0.0, axes, dtype, normalise: None, reduce: true, upright: false }
     }
 }
 
@@ -180,6 +163,8 @@ impl std::error::Error for Unusable {}
 #[derive(Clone, Debug)]
 pub struct Transform {
     options: Options,
+    operations: Vec<Operation>,
+    erasing: Option<Erasing>,
     levels: Levels,
     log_ratio: (f64, f64),
 }
@@ -210,6 +195,17 @@ impl Transform {
         match options.cut {
             Cut::Center { resize: Resize::Short(short), .. } => side("resize: a shorter side", short)?,
             Cut::Center { resize: Resize::Exact(size), .. } => both("resize", size)?,
+            Cut::Random { resize, padding, .. } => {
+                match resize {
+                    Resize::Short(short) => side("resize: a shorter side", short)?,
+                    Resize::Exact(size) => both("resize", size)?,
+                    Resize::Not => {}
+                }
+                let (across, down) = (padding.left.max(padding.right), padding.top.max(padding.bottom));
+                if across >= size.width || down >= size.height {
+                    return unusable("padding: less than the size of the crop is possible on each side".to_owned());
+                }
+            }
             Cut::RandomResized { scale, ratio, .. } => {
                 if !(0.0 < scale.0 && scale.0 <= scale.1 && scale.1 <= 1.0) {
                     return unusable(format!("scale: {} to {} is no range above 0 and up to 1", scale.0, scale.1));
@@ -221,8 +217,10 @@ impl Transform {
             }
             Cut::Whole { .. } | Cut::Center { resize: Resize::Not, .. } => {}
         }
-        if !(0.0..=1.0).contains(&options.flip) {
-            return unusable(format!("flip: {} is no probability of 0 to 1", options.flip));
+        for flip in [options.flip, options.flip_vertical] {
+            if !(0.0..=1.0).contains(&flip) {
+                return unusable(format!("flip: {flip} is no probability of 0 to 1"));
+            }
         }
         if let Some(Normalise { mean, std }) = options.normalise {
             if options.dtype == Dtype::Uint8 {
@@ -234,7 +232,19 @@ impl Transform {
                 );
             }
         }
-        Ok(Self { options, levels: Levels::new(options.dtype, options.normalise), log_ratio })
+        let levels = Levels::new(options.dtype, options.normalise);
+        Ok(Self { options, operations: Vec::new(), erasing: None, levels, log_ratio })
+    }
+
+    /// With operations on the levels of the slot, in this order, and erasing of its numbers at the end.
+    ///
+    /// # Errors
+    /// Parameters outside the ranges of [`Operation`] and [`Erasing`].
+    pub fn augmented(self, operations: Vec<Operation>, erasing: Option<Erasing>) -> Result<Self, Unusable> {
+        let size = self.options.cut.size();
+        operations.iter().try_for_each(|operation| operation.check(size)).map_err(Unusable)?;
+        erasing.map_or(Ok(()), |erasing| erasing.check(self.options.dtype)).map_err(Unusable)?;
+        Ok(Self { operations, erasing, ..self })
     }
 
     /// Its parameters.
@@ -264,6 +274,26 @@ impl Transform {
         geometry::plan(&self.options, self.log_ratio, (width.max(1), height.max(1)), random::Draws(random_key))
     }
 
+    /// Refuses an image that is smaller than the crop, as [`Self::plan`] sees it.
+    pub(super) fn admit(&self, width: u32, height: u32) -> Result<(), Refused> {
+        geometry::admit(&self.options.cut, (width.max(1), height.max(1)))
+    }
+
+    /// Operations on the levels of the slot.
+    pub fn operations(&self) -> &[Operation] {
+        &self.operations
+    }
+
+    /// Whether operations move pixels, so that positions of the image are unknown in the slot.
+    pub fn moves(&self) -> bool {
+        self.operations.iter().any(Operation::moves)
+    }
+
+    /// Erasing of numbers of the slot.
+    pub fn erasing(&self) -> Option<&Erasing> {
+        self.erasing.as_ref()
+    }
+
     pub(super) fn levels(&self) -> &Levels {
         &self.levels
     }
@@ -279,6 +309,10 @@ mod tests {
         let cut = |cut| Options { cut, ..good };
         let random = |scale, ratio| cut(Cut::RandomResized { size: Size::square(8), scale, ratio });
         let center = |resize| cut(Cut::Center { resize, size: Size::square(8) });
+        let random_crop = |left| {
+            let padding = Padding { left, ..Padding::default() };
+            cut(Cut::Random { resize: Resize::Not, size: Size::square(8), padding, pad_if_needed: false })
+        };
         let normalised = |mean, std| Options {
             dtype: Dtype::Float16,
             normalise: Some(Normalise { mean: [mean; 3], std: [std; 3] }),
@@ -297,11 +331,13 @@ mod tests {
             ("too flat", random((0.1, 1.0), (1.0, 1e9)), "ratio: 1 to 1000000000"),
             ("more than sure", Options { flip: 1.5, ..good }, "flip: 1.5"),
             ("no chance", Options { flip: f64::NAN, ..good }, "flip: NaN"),
+            ("no vertical chance", Options { flip_vertical: -0.1, ..good }, "flip: -0.1"),
+            ("wide padding", random_crop(8), "padding: less than the size"),
             ("levels", Options { dtype: Dtype::Uint8, ..normalised(0.0, 1.0) }, "uint8 holds levels as they are"),
             ("no deviation", normalised(0.0, 0.0), "above 0"),
             ("no mean", normalised(f32::INFINITY, 1.0), "finite"),
         ];
-        assert!(Transform::new(good).is_ok());
+        assert!(Transform::new(good).is_ok() && Transform::new(random_crop(7)).is_ok());
         for (name, options, expected) in rows {
             let said = Transform::new(options).unwrap_err().to_string();
             assert!(said.contains(expected), "{name}: {said}");

@@ -13,6 +13,7 @@ use fast_image_resize::{
 use shardpack_format::image_header::{Header, Kind};
 
 use super::{
+    augment::{Adjustment, Augmenter},
     geometry::{Geometry, Rect, Region},
     image_traits::{Jpeg, Oddities, Oddity},
     random::view_key,
@@ -35,7 +36,7 @@ pub struct Outcome {
     pub way: Way,
     /// 1, 2, 4 or 8: the reduction during decoding.
     pub reduced_by: u32,
-    /// The cut of the image; `None` for a whole image.
+    /// The cut of the image; `None` for a whole image, and if operations move pixels.
     pub geometry: Option<Geometry>,
 }
 
@@ -60,6 +61,8 @@ pub struct Worker {
     decoded: Vec<u8>,
     turned: Vec<u8>,
     resized: Vec<u8>,
+    spare: Vec<u8>,
+    augmenter: Augmenter,
 }
 
 /// A buffer that a huge image has made longer than this is freed: 16 million pixels.
@@ -102,11 +105,12 @@ impl DecodedPart {
 }
 
 /// The cut of each view of an image that is stored with this size and orientation.
-fn cuts(views: &[Transform], orientation: u8, stored: (u32, u32), random_key: u64) -> Vec<Geometry> {
+fn cuts(views: &[Transform], orientation: u8, stored: (u32, u32), random_key: u64) -> Result<Vec<Geometry>, Refused> {
     let cut = |(view, transform): (u64, &Transform)| {
         let turn = if transform.options().upright { Turn::from_exif(orientation) } else { Turn::NONE };
         let (width, height) = turn.size(stored);
-        Geometry { turn, stored, ..transform.plan(width, height, view_key(random_key, view)) }
+        transform.admit(width, height)?;
+        Ok(Geometry { turn, stored, ..transform.plan(width, height, view_key(random_key, view)) })
     };
     (0..).zip(views).map(cut).collect()
 }
@@ -127,7 +131,18 @@ impl Worker {
     /// A worker with limits on image size.
     pub fn new(limits: Limits) -> Self {
         let (resizer, decoder) = (Resizer::new(), crops::Decoder::new(limits));
-        Self { limits, budget: None, decoder, resizer, decoded: Vec::new(), turned: Vec::new(), resized: Vec::new() }
+        let [decoded, turned, resized, spare] = [const { Vec::new() }; 4];
+        Self {
+            limits,
+            budget: None,
+            decoder,
+            resizer,
+            decoded,
+            turned,
+            resized,
+            spare,
+            augmenter: Augmenter::default(),
+        }
     }
 
     /// As `new`, with decoding memory from the shared `budget`.
@@ -156,7 +171,7 @@ impl Worker {
         slot: &mut [u8],
     ) -> Result<Outcome, Refused> {
         let (outcome, cuts) = self.run_views(std::slice::from_ref(transform), bytes, table, random_key, &mut [slot])?;
-        Ok(Outcome { geometry: cuts.first().copied(), ..outcome })
+        Ok(Outcome { geometry: cuts.first().copied().filter(|_| !transform.moves()), ..outcome })
     }
 
     /// Fills a slot for each of several transforms of one image, which is decoded once: the smallest part that has all
@@ -197,15 +212,47 @@ impl Worker {
             Some(found) => found,
             None => self.part_of_whole(views, bytes, &header, random_key)?,
         };
-        for ((view, geometry), slot) in views.iter().zip(&cuts).zip(slots) {
+        for (number, ((view, geometry), slot)) in (0..).zip(views.iter().zip(&cuts).zip(slots)) {
             self.resize(view, geometry, &decoded);
-            let options = view.options();
-            let placing =
-                Placing { axes: options.axes, size: options.cut.size(), placed: geometry.placed, flip: geometry.flip };
-            slot::fill(view.levels(), &placing, &mut self.resized, slot);
+            self.finish(view, geometry, view_key(random_key, number), slot);
         }
         self.forget();
         Ok((outcome, cuts))
+    }
+
+    /// Writes `self.resized` into a slot: flips, operations, numbers, erasing.
+    fn finish(&mut self, view: &Transform, geometry: &Geometry, random_key: u64, slot: &mut [u8]) {
+        let options = view.options();
+        let &Geometry { placed, flip, flip_vertical, .. } = geometry;
+        let mut placing = Placing { axes: options.axes, size: options.cut.size(), placed, flip, flip_vertical };
+        if !view.operations().is_empty() {
+            placing.complete(&mut self.resized, &mut self.spare);
+            self.augmenter.run(view.operations(), placing.size, random_key, &mut self.resized);
+        }
+        slot::fill(view.levels(), &placing, &mut self.resized, slot);
+        if let Some(erasing) = view.erasing() {
+            erasing.apply(placing.size, options.axes, options.dtype, random_key, slot);
+        }
+    }
+
+    /// Applies only the operations of a transform to `pixels`, `[H, W, 4] uint8`, RGBX, of the size of its slots. The
+    /// fourth channel is ignored, and has any value afterwards. Returns the adjustments that were drawn.
+    ///
+    /// # Errors
+    /// Pixels of another length.
+    pub fn augment(
+        &mut self,
+        transform: &Transform,
+        random_key: u64,
+        pixels: &mut [u8],
+    ) -> Result<&[Adjustment], Refused> {
+        let size = transform.options().cut.size();
+        // At most 2^28 pixels.
+        let expected = size.height as usize * size.width as usize * 4;
+        if pixels.len() != expected {
+            return Err(Refused::SlotLength { expected, found: pixels.len() });
+        }
+        Ok(self.augmenter.run(transform.operations(), size, random_key, pixels))
     }
 
     /// Frees buffers that grew for a huge image.
@@ -289,7 +336,7 @@ impl Worker {
     ) -> Result<Option<(Outcome, Vec<Geometry>, DecodedPart)>, Refused> {
         self.limits.admit(header.width, header.height, 4)?;
         let jpeg = Jpeg::parse(bytes);
-        let cuts = cuts(views, jpeg.orientation, (header.width, header.height), random_key);
+        let cuts = cuts(views, jpeg.orientation, (header.width, header.height), random_key)?;
         let stored = enclosing(&cuts);
         let rect = crops::Rect { x: stored.left, y: stored.top, width: stored.width, height: stored.height };
         let reductions =
@@ -318,7 +365,7 @@ impl Worker {
         random_key: u64,
     ) -> Result<(Outcome, Vec<Geometry>, DecodedPart), Refused> {
         let picture = decode(bytes, &self.limits)?;
-        let cuts = cuts(views, picture.orientation(), (picture.width(), picture.height()), random_key);
+        let cuts = cuts(views, picture.orientation(), (picture.width(), picture.height()), random_key)?;
         let covered = enclosing(&cuts);
         let channels = picture.layout().channels();
         self.decoded.clear();

@@ -8,6 +8,7 @@
     clippy::print_stderr
 )]
 
+mod augmented;
 mod crops;
 mod golden;
 mod kinds;
