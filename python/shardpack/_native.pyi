@@ -30,7 +30,7 @@ class Batch:
     numbers: Array
     sources: Array
     encoded: Payloads | None
-    cropped: tuple[Array, Array, Array] | None
+    cropped: tuple[Array, Array, Array, Array] | None
     columns: list[tuple[str, Any]]
     state: str
 
@@ -133,6 +133,7 @@ def line(text: str) -> str: ...
 def size(text: str) -> int: ...
 def is_url(path: str) -> bool: ...
 def options(command: str) -> tuple[str, list[tuple[str, str, str | None, bool, bool, list[str], str | None]]]: ...
+def augment(pixels: bytes, pipeline: str, key: int) -> tuple[Array, list[list[str]]]: ...
 def decode(content: bytes, upright: bool = False) -> Array:
     """Decode an image, without the GIL.
 

@@ -92,8 +92,8 @@ class _About:
     boxes_cropped: Optional[Cropped]
     _classes: Sequence[str]
 
-    def _tell(self, native: _native.Batch, classes: Sequence[str], width: int) -> None:
-        self.boxes_cropped = None if native.cropped is None else Cropped(native.cropped, width)
+    def _tell(self, native: _native.Batch, classes: Sequence[str], size: tuple[int, int]) -> None:
+        self.boxes_cropped = None if native.cropped is None else Cropped(native.cropped, size)
         self.epoch, self.number, self.state = native.epoch, native.number, native.state
         self.samples, self.sources = np.asarray(native.numbers), np.asarray(native.sources)
         self._classes = classes
@@ -110,7 +110,8 @@ class Batch(tuple[Any, ...], _About):
         number: Number of the batch among those of this rank in the epoch, from 0.
         samples: Sample numbers in the dataset, numpy `[B] uint64`.
         sources: Part of a mix that each sample comes from, numpy `[B] uint64`.
-        boxes_cropped: With a transform, the cut of each image: `Cropped`, which moves boxes and points.
+        boxes_cropped: With a transform, the cut of each image: `Cropped`, which moves boxes and points. `None` with
+            `RandAugment` and `TrivialAugmentWide`, which move pixels further.
         state: JSON of the state after this batch: `{"shardpack": json.loads(batch.state)}` is a `Loader.state_dict`.
 
     Example:

@@ -232,7 +232,8 @@ class Loader:
         self._classes = self._alone.classes
         slot = self._alone.slot()
         #: Pixels across an image in a batch.
-        self._width = 0 if slot is None else slot[0][1 if pipeline is not None and pipeline.layout == "HWC" else 2]
+        first = 0 if pipeline is not None and pipeline.layout == "HWC" else 1
+        self._size = (0, 0) if slot is None else (slot[0][first], slot[0][first + 1])
 
     #: Whether DataLoader workers divide the rank; `shardpack.torch` divides before.
     _divides = True
@@ -511,7 +512,7 @@ class Loader:
                 batch[name] = self._column(column, name)
         else:
             batch = Batch((content, labels))
-        batch._tell(native, self._classes, self._width)
+        batch._tell(native, self._classes, self._size)
         return batch if self._batch_transform is None else self._batch_transform(batch)
 
     # Receipts and statistics.
