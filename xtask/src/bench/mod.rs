@@ -3,6 +3,7 @@
 //! All files are written below target/bench, except the tables in docs/explain/performance.md. Contenders of one table take turns, and
 //! a ratio compares runs that are close in time.
 
+mod augment;
 mod before;
 mod buckets;
 mod cold;
@@ -54,7 +55,7 @@ pub struct Scale {
 /// Name of a table on the command line, and its function.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 24] = [
+const ROWS: [Row; 25] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
@@ -70,6 +71,7 @@ const ROWS: [Row; 24] = [
     ("verify", rows::verify),
     ("read", rows::read),
     ("raw", raw::raw),
+    ("augment", augment::augment),
     ("training", training::training),
     ("training-peers", training_peers::training_peers),
     ("loops", loops::loops),
