@@ -19,25 +19,27 @@ class Cropped:
 
     Attributes:
         boxes: Edges of the part of the image that became the output, `[B, 4] float64`.
-        placed: Edges of its place in the output, before the flip, `[B, 4] int64`.
+        placed: Edges of its place in the output, before the flips, `[B, 4] int64`.
         flips: Whether the output was flipped left to right, `[B] bool`.
+        vertical_flips: Whether the output was flipped top to bottom, `[B] bool`.
 
     Example:
         batch = next(iter(shardpack.Loader("packed", 64, transform="eval", output="numpy")))
         print(batch.boxes_cropped.placed[0], batch.boxes_cropped.scales.shape)  # [  0   0 224 224] (64, 2)
     """
 
-    __slots__ = ("_moved", "_width", "boxes", "flips", "placed")
+    __slots__ = ("_moved", "_size", "boxes", "flips", "placed", "vertical_flips")
 
     def __init__(
-        self, native: tuple[_native.Array, _native.Array, _native.Array], width: int, moved: Sequence[Any] = ()
+        self, native: tuple[_native.Array, ...], size: tuple[int, int], moved: Sequence[Any] = ()
     ) -> None:
         #: Columns that the loader has moved.
         self._moved = moved
         self.boxes: npt.NDArray[np.float64] = np.asarray(native[0])
         self.placed: npt.NDArray[np.int64] = np.asarray(native[1]).astype(np.int64)
         self.flips: npt.NDArray[np.bool_] = np.asarray(native[2])
-        self._width = width
+        self.vertical_flips: npt.NDArray[np.bool_] = np.asarray(native[3])
+        self._size = size
 
     @property
     def scales(self) -> npt.NDArray[np.float64]:
@@ -59,7 +61,9 @@ class Cropped:
         points = _joined(points, (2,))
         rows, of_row = self._rows(points, 2)
         moved = (rows - self.boxes[of_row, :2]) * self.scales[of_row] + self.placed[of_row, :2]
-        moved[:, 0] = np.where(self.flips[of_row], self._width - moved[:, 0], moved[:, 0])
+        height, width = self._size
+        moved[:, 0] = np.where(self.flips[of_row], width - moved[:, 0], moved[:, 0])
+        moved[:, 1] = np.where(self.vertical_flips[of_row], height - moved[:, 1], moved[:, 1])
         return self._like(points, moved, points.offsets)
 
     def move_boxes(
@@ -83,9 +87,10 @@ class Cropped:
         corners = (rows.reshape(-1, 2, 2) - self.boxes[of_row, None, :2]) * self.scales[of_row, None]
         corners += self.placed[of_row, None, :2]
         low, high = self.placed[of_row, None, :2], self.placed[of_row, None, 2:]
-        moved = np.clip(corners, low, high).reshape(-1, 4)
-        flipped = np.stack([self._width - moved[:, 2], moved[:, 1], self._width - moved[:, 0], moved[:, 3]], axis=1)
-        moved = np.where(self.flips[of_row, None], flipped, moved).astype(np.float32)
+        corners = np.clip(corners, low, high)
+        for axis, (side, flips) in enumerate(zip(self._size[::-1], (self.flips, self.vertical_flips))):
+            corners[:, :, axis] = np.where(flips[of_row, None], side - corners[:, ::-1, axis], corners[:, :, axis])
+        moved = corners.reshape(-1, 4).astype(np.float32)
         keeps = (moved[:, 2:] - moved[:, :2] >= min_size).all(axis=1)
         kept = np.bincount(of_row[keeps], minlength=len(boxes))
         offsets = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)

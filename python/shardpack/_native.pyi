@@ -30,7 +30,7 @@ class Batch:
     numbers: Array
     sources: Array
     encoded: Payloads | None
-    cropped: list[tuple[Array, Array, Array]]
+    cropped: list[tuple[Array, Array, Array, Array] | None]
     columns: list[tuple[str, Any]]
     state: str
 
@@ -138,6 +138,7 @@ def line(text: str) -> str: ...
 def size(text: str) -> int: ...
 def is_url(path: str) -> bool: ...
 def options(command: str) -> tuple[str, list[tuple[str, str, str | None, bool, bool, list[str], str | None]]]: ...
+def augment(pixels: bytes, pipeline: str, key: int) -> tuple[Array, list[list[str]]]: ...
 def decode(content: bytes, upright: bool = False) -> Array:
     """Decode an image, without the GIL.
 

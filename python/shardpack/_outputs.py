@@ -39,8 +39,11 @@ class Outputs:
         slots: list[tuple[list[int], str, int]],
     ) -> None:
         self._output, self.pipelines, self.has_views = output, pipelines, has_views
-        #: Pixels across an image in a batch, for each view.
-        self._widths = [shape[1 if one.layout == "HWC" else 2] for one, (shape, _, _) in zip(pipelines, slots)]
+        #: Height and width of an image in a batch, for each view.
+        self._sizes: list[tuple[int, int]] = []
+        for one, (shape, _, _) in zip(pipelines, slots):
+            first = 0 if one.layout == "HWC" else 1
+            self._sizes.append((shape[first], shape[first + 1]))
 
     @property
     def is_torch(self) -> bool:
@@ -115,9 +118,10 @@ class Outputs:
             raise UsageError("numpy has no bfloat16", help="pip install ml_dtypes, or output='torch'") from None
         return found.view(ml_dtypes.bfloat16)
 
-    def cropped(self, native: _native.Batch, moved: Sequence[Any]) -> Cropped | list[Cropped] | None:
+    def cropped(self, native: _native.Batch, moved: Sequence[Any]) -> Cropped | list[Cropped | None] | None:
         """The cuts of the images, for each view; `moved` are the columns that the loader has moved."""
-        cuts = [Cropped(one, width, moved) for one, width in zip(native.cropped, self._widths)]
+        found = zip(native.cropped, self._sizes)
+        cuts = [None if one is None else Cropped(one, size, moved) for one, size in found]
         return cuts if self.has_views else cuts[0] if cuts else None
 
 

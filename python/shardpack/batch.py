@@ -89,11 +89,11 @@ class _About:
     samples: npt.NDArray[np.uint64]
     sources: npt.NDArray[np.uint64]
     state: str
-    boxes_cropped: Union[Cropped, list[Cropped], None]
+    boxes_cropped: Union[Cropped, list[Optional[Cropped]], None]
     _classes: Sequence[str]
 
     def _tell(
-        self, native: _native.Batch, classes: Sequence[str], cropped: Union[Cropped, list[Cropped], None]
+        self, native: _native.Batch, classes: Sequence[str], cropped: Union[Cropped, list[Optional[Cropped]], None]
     ) -> None:
         self.boxes_cropped = cropped
         self.epoch, self.number, self.state = native.epoch, native.number, native.state
@@ -113,7 +113,7 @@ class Batch(tuple[Any, ...], _About):
         samples: Sample numbers in the dataset, numpy `[B] uint64`.
         sources: Part of a mix that each sample comes from, numpy `[B] uint64`.
         boxes_cropped: With a transform, the cut of each image: `Cropped`, which moves boxes and points; with several views a
-            list of these.
+            list of these. `None` with `RandAugment` and `TrivialAugmentWide`, which move pixels further.
         state: JSON of the state after this batch: `{"shardpack": json.loads(batch.state)}` is a `Loader.state_dict`.
 
     Example:

@@ -4,7 +4,8 @@
 
     loader = shardpack.Loader("packed", 64, transform=[RandomResizedCrop(224), RandomHorizontalFlip()])
 
-Order of the steps: `Resize`, then `CenterCrop` or `RandomResizedCrop`, then `RandomHorizontalFlip`, then `Normalize`.
+Order of the steps: `Resize`, then `CenterCrop`, `RandomCrop` or `RandomResizedCrop`, then flips, then any augmentations
+in the given order (`ColorJitter`, `RandomApply`, `RandAugment` and others), then `Normalize`, then `RandomErasing`.
 For other transforms, use `sample_transform` of the loader. `Loader` and `Pipeline` check the values and raise
 `UsageError`.
 """
@@ -17,18 +18,51 @@ from typing import Any, Union
 
 from ._options import choice, flag, number, numbers, whole
 from ._sizes import shown
+from ._steps import (
+    Augmentation,
+    ColorJitter,
+    GaussianBlur,
+    RandAugment,
+    RandomAdjustSharpness,
+    RandomApply,
+    RandomAutocontrast,
+    RandomEqualize,
+    RandomErasing,
+    RandomGrayscale,
+    RandomInvert,
+    RandomPosterize,
+    RandomSolarize,
+    Step,
+    TrivialAugmentWide,
+)
 from .errors import UsageError
 
 __all__ = [
+    "Augmentation",
     "CenterCrop",
+    "ColorJitter",
+    "GaussianBlur",
     "IMAGENET_MEAN",
     "IMAGENET_STD",
     "Normalize",
     "Pipeline",
+    "RandAugment",
+    "RandomAdjustSharpness",
+    "RandomApply",
+    "RandomAutocontrast",
+    "RandomCrop",
+    "RandomEqualize",
+    "RandomErasing",
+    "RandomGrayscale",
     "RandomHorizontalFlip",
+    "RandomInvert",
+    "RandomPosterize",
     "RandomResizedCrop",
+    "RandomSolarize",
+    "RandomVerticalFlip",
     "Resize",
     "Step",
+    "TrivialAugmentWide",
     "imagenet_eval",
     "imagenet_train",
 ]
@@ -68,10 +102,6 @@ def _dtype(dtype: Any) -> str:
     if not isinstance(dtype, str):
         dtype = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype).removeprefix("torch.")
     return choice(dtype, "dtype", _DTYPES)
-
-
-class Step:
-    """Base class of the native steps; other subclasses are refused."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +157,26 @@ class CenterCrop(Step):
 
 
 @dataclass(frozen=True)
+class RandomCrop(Step):
+    """Crop a random part of fixed size, of the image with black around it.
+
+    Args:
+        size: Side in pixels, or `(height, width)`; 1 to 65,535.
+        padding: Black pixels on each side; or `(left and right, top and bottom)`, or `(left, top, right, bottom)`. Less
+            than `size`.
+        pad_if_needed: Pad smaller images further, on both sides by what is missing. Otherwise they are bad samples.
+
+    Example:
+        steps = [shardpack.transforms.Resize((32, 32)), shardpack.transforms.RandomCrop(32, padding=4)]
+        loader = shardpack.Loader("packed", 64, transform=steps)
+    """
+
+    size: Size
+    padding: Union[int, Sequence[int], None] = None
+    pad_if_needed: bool = False
+
+
+@dataclass(frozen=True)
 class RandomHorizontalFlip(Step):
     """Flip the image left to right at random.
 
@@ -135,6 +185,21 @@ class RandomHorizontalFlip(Step):
 
     Example:
         steps = [shardpack.transforms.CenterCrop(224), shardpack.transforms.RandomHorizontalFlip()]
+        loader = shardpack.Loader("packed", 64, transform=steps)
+    """
+
+    p: float = 0.5
+
+
+@dataclass(frozen=True)
+class RandomVerticalFlip(Step):
+    """Flip the image top to bottom at random.
+
+    Args:
+        p: Probability of a flip, 0 to 1.
+
+    Example:
+        steps = [shardpack.transforms.CenterCrop(224), shardpack.transforms.RandomVerticalFlip()]
         loader = shardpack.Loader("packed", 64, transform=steps)
     """
 
@@ -191,52 +256,20 @@ class Pipeline:
         object.__setattr__(self, "_request", self._read())
 
     def _read(self) -> dict[str, Any]:
-        order = [(Resize,), (CenterCrop, RandomResizedCrop), (RandomHorizontalFlip,), (Normalize,)]
-        at = 0
-        found: dict[type, Any] = {}
-        if not isinstance(self.steps, (list, tuple)):
-            raise UsageError(f"steps={shown(self.steps)}: a list of steps of shardpack.transforms is wanted")
-        for step in self.steps:
-            place = next((number for number, kinds in enumerate(order) if isinstance(step, kinds)), None)
-            if place is None:
-                raise UsageError(f"{shown(step)} is no native transform", help="sample_transform takes any function")
-            if place < at:
-                raise UsageError(
-                    f"{type(step).__name__} comes too late",
-                    help="Resize, CenterCrop or RandomResizedCrop, RandomHorizontalFlip, Normalize, in this order",
-                )
-            at, found[type(step)] = place + 1, step
-        resize, crop, random = found.get(Resize), found.get(CenterCrop), found.get(RandomResizedCrop)
-        if random is not None:
-            if resize is not None:
-                raise UsageError("Resize before RandomResizedCrop changes pixels twice", help="leave Resize out")
-            cut: dict[str, Any] = {
-                "random": {
-                    "size": _both(random.size, "RandomResizedCrop: size"),
-                    "scale": numbers(random.scale, "RandomResizedCrop: scale", 2, 0.0),
-                    "ratio": numbers(random.ratio, "RandomResizedCrop: ratio", 2, 0.0),
-                }
-            }
-        elif crop is not None:
-            how: Any = "not"
-            if resize is not None:
-                side = _side(resize.size, "Resize: size")
-                how = {"exact": side} if isinstance(side, list) else {"short": side}
-            cut = {"center": {"resize": how, "size": _both(crop.size, "CenterCrop: size")}}
-        elif resize is not None and isinstance(_side(resize.size, "Resize: size"), list):
-            cut = {"whole": _both(resize.size, "Resize: size")}
-        else:
-            raise UsageError(
-                "images of a batch need one size",
-                help="Resize((height, width)), CenterCrop(size) or RandomResizedCrop(size)",
-            )
-        flip, normalise = found.get(RandomHorizontalFlip), found.get(Normalize)
+        found, operations = _in_order(self.steps)
+        normalise, erasing = found.get(Normalize), found.get(RandomErasing)
         dtype = ("uint8" if normalise is None else "float32") if self.dtype is None else _dtype(self.dtype)
-        by = random or resize or Resize(1)
+        by = found.get(RandomResizedCrop) or found.get(Resize) or Resize(1)
+        flips = {}
+        for name, kind in (("flip", RandomHorizontalFlip), ("flip_vertical", RandomVerticalFlip)):
+            flip = found.get(kind)
+            flips[name] = 0.0 if flip is None else number(flip.p, f"{kind.__name__}: p", 0.0, 1.0)
         return {
-            "cut": cut,
+            "cut": _cut(found),
             "filter": choice(by.interpolation, f"{type(by).__name__}: interpolation", _FILTERS),
-            "flip": 0.0 if flip is None else number(flip.p, "RandomHorizontalFlip: p", 0.0, 1.0),
+            **flips,
+            "operations": [step._request() for step in operations],
+            "erasing": None if erasing is None else erasing._request(),
             "axes": choice(self.layout, "layout", ("CHW", "HWC")),
             "dtype": dtype,
             "normalise": None
@@ -245,6 +278,89 @@ class Pipeline:
             "reduce": flag(self.reduce, "reduce"),
             "upright": flag(self.upright, "upright"),
         }
+
+
+#: Steps in their order.
+_ORDER: Sequence[tuple[type[Step], ...]] = (
+    (Resize,),
+    (CenterCrop, RandomCrop, RandomResizedCrop),
+    (RandomHorizontalFlip, RandomVerticalFlip),
+    (Augmentation,),
+    (Normalize,),
+    (RandomErasing,),
+)
+
+
+def _in_order(steps: Any) -> tuple[dict[type, Any], list[Augmentation]]:
+    """The steps by their class, and the augmentations."""
+    if not isinstance(steps, (list, tuple)):
+        raise UsageError(f"steps={shown(steps)}: a list of steps of shardpack.transforms is wanted")
+    found: dict[type, Any] = {}
+    operations: list[Augmentation] = []
+    at = 0
+    for step in steps:
+        place = next((number for number, kinds in enumerate(_ORDER) if isinstance(step, kinds)), None)
+        if place is None:
+            raise UsageError(f"{shown(step)} is no native transform", help="sample_transform takes any function")
+        if place < at or type(step) in found:
+            raise UsageError(
+                f"{type(step).__name__} comes too late",
+                help="Resize, a crop, flips, augmentations such as ColorJitter, Normalize, RandomErasing, in this order",
+            )
+        if isinstance(step, Augmentation):
+            operations.append(step)
+            at = place
+        else:
+            found[type(step)] = step
+            # One crop, but both flips.
+            at = place if _ORDER[place][0] is RandomHorizontalFlip else place + 1
+    return found, operations
+
+
+def _cut(found: dict[type, Any]) -> dict[str, Any]:
+    """The request for the crop."""
+    resize, center, random = found.get(Resize), found.get(CenterCrop), found.get(RandomResizedCrop)
+    if random is not None:
+        if resize is not None:
+            raise UsageError("Resize before RandomResizedCrop changes pixels twice", help="leave Resize out")
+        return {
+            "random_resized": {
+                "size": _both(random.size, "RandomResizedCrop: size"),
+                "scale": numbers(random.scale, "RandomResizedCrop: scale", 2, 0.0),
+                "ratio": numbers(random.ratio, "RandomResizedCrop: ratio", 2, 0.0),
+            }
+        }
+    how: Any = "not"
+    if resize is not None:
+        side = _side(resize.size, "Resize: size")
+        how = {"exact": side} if isinstance(side, list) else {"short": side}
+    if center is not None:
+        return {"center": {"resize": how, "size": _both(center.size, "CenterCrop: size")}}
+    crop = found.get(RandomCrop)
+    if crop is not None:
+        return {
+            "random": {
+                "resize": how,
+                "size": _both(crop.size, "RandomCrop: size"),
+                "padding": _padding(crop.padding),
+                "pad_if_needed": flag(crop.pad_if_needed, "RandomCrop: pad_if_needed"),
+            }
+        }
+    if "exact" not in how:
+        raise UsageError(
+            "images of a batch need one size",
+            help="Resize((height, width)), CenterCrop(size), RandomCrop(size) or RandomResizedCrop(size)",
+        )
+    return {"whole": how["exact"]}
+
+
+def _padding(padding: Any) -> list[int]:
+    """Pixels left, above, right and below, as torchvision reads them."""
+    sides = list(padding) if isinstance(padding, (list, tuple)) else [0 if padding is None else padding]
+    if len(sides) not in (1, 2, 4):
+        raise UsageError(f"RandomCrop: padding={shown(padding)}: one number, two or four are wanted")
+    sides = [whole(side, "RandomCrop: padding", 0, _SIDE_END) for side in sides]
+    return (sides * 4)[:4]
 
 
 def imagenet_train(size: int = 224, *, dtype: str | None = None, layout: str = "CHW") -> Pipeline:

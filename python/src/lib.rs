@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod arrays;
+mod augment;
 mod commands;
 mod dataset;
 mod decode;
@@ -27,6 +28,7 @@ mod _native {
     #[pymodule_export]
     use super::{
         arrays::Array,
+        augment::augment,
         commands::{Command, command_line, line, options, size},
         dataset::{Dataset, Sample, is_url},
         decode::decode,

@@ -8,9 +8,11 @@ use shardpack_loader::{
     Condition, Dataset, Error, Limits, Loader, MixPart, OnBad, Options, Output, Own, Result, Role, State, Subset,
     Times,
     order::{Last, Shuffle},
-    training::{self, Axes, Cut, Dtype, Filter, Normalise, Resize, Size, Transform},
+    training::{self, Axes, Cut, Dtype, Filter, Normalise, Padding, Resize, Size, Transform},
 };
 use shardpack_reader::StoreSettings;
+
+use crate::augment::{ErasingRequest, OperationRequest};
 
 /// All options of a loader.
 #[derive(Deserialize)]
@@ -90,12 +92,16 @@ enum TimesRequest {
     Classes(f64),
 }
 
+/// A `Pipeline` of `shardpack.transforms`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TransformRequest {
+pub struct TransformRequest {
     cut: CutRequest,
     filter: String,
     flip: f64,
+    flip_vertical: f64,
+    operations: Vec<OperationRequest>,
+    erasing: Option<ErasingRequest>,
     axes: String,
     dtype: String,
     normalise: Option<([f32; 3], [f32; 3])>,
@@ -105,11 +111,25 @@ struct TransformRequest {
 
 /// Sizes are height and width.
 #[derive(Deserialize)]
-#[serde(rename_all = "lowercase", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum CutRequest {
     Whole((u32, u32)),
-    Center { resize: ResizeRequest, size: (u32, u32) },
-    Random { size: (u32, u32), scale: (f64, f64), ratio: (f64, f64) },
+    Center {
+        resize: ResizeRequest,
+        size: (u32, u32),
+    },
+    RandomResized {
+        size: (u32, u32),
+        scale: (f64, f64),
+        ratio: (f64, f64),
+    },
+    /// Padding is left, top, right, bottom.
+    Random {
+        resize: ResizeRequest,
+        size: (u32, u32),
+        padding: (u32, u32, u32, u32),
+        pad_if_needed: bool,
+    },
 }
 
 #[derive(Deserialize)]
@@ -131,18 +151,29 @@ fn named<T: Copy>(what: &str, name: &str, values: &[(&str, T)]) -> Result<T> {
     found.map(|(_, value)| *value).ok_or_else(|| Error::usage(format!("{what} {name:?}: there are {}", names())))
 }
 
+impl ResizeRequest {
+    fn resize(&self) -> Resize {
+        match *self {
+            Self::Not => Resize::Not,
+            Self::Short(short) => Resize::Short(short),
+            Self::Exact(exact) => Resize::Exact(size(exact)),
+        }
+    }
+}
+
 impl TransformRequest {
-    fn transform(&self) -> Result<Transform> {
+    /// The transform.
+    ///
+    /// # Errors
+    /// If a name is unknown, or a number out of its range.
+    pub fn transform(&self) -> Result<Transform> {
         let cut = match self.cut {
             CutRequest::Whole(whole) => Cut::Whole { size: size(whole) },
-            CutRequest::Random { size: of, scale, ratio } => Cut::RandomResized { size: size(of), scale, ratio },
-            CutRequest::Center { ref resize, size: of } => {
-                let resize = match *resize {
-                    ResizeRequest::Not => Resize::Not,
-                    ResizeRequest::Short(short) => Resize::Short(short),
-                    ResizeRequest::Exact(exact) => Resize::Exact(size(exact)),
-                };
-                Cut::Center { resize, size: size(of) }
+            CutRequest::RandomResized { size: of, scale, ratio } => Cut::RandomResized { size: size(of), scale, ratio },
+            CutRequest::Center { ref resize, size: of } => Cut::Center { resize: resize.resize(), size: size(of) },
+            CutRequest::Random { ref resize, size: of, padding: (left, top, right, bottom), pad_if_needed } => {
+                let padding = Padding { left, top, right, bottom };
+                Cut::Random { resize: resize.resize(), size: size(of), padding, pad_if_needed }
             }
         };
         let dtypes = [
@@ -159,14 +190,17 @@ impl TransformRequest {
                 &[("bilinear", Filter::Bilinear), ("bicubic", Filter::Bicubic)],
             )?,
             flip: self.flip,
-            flip_vertical: 0.0,
+            flip_vertical: self.flip_vertical,
             axes: named("layout", &self.axes, &[("CHW", Axes::Chw), ("HWC", Axes::Hwc)])?,
             dtype: named("dtype", &self.dtype, &dtypes)?,
             normalise: self.normalise.map(|(mean, std)| Normalise { mean, std }),
             reduce: self.reduce,
             upright: self.upright,
         };
-        Transform::new(options).map_err(|error| Error::usage(error.to_string()))
+        let operations = self.operations.iter().map(OperationRequest::operation).collect();
+        let erasing = self.erasing.as_ref().map(ErasingRequest::erasing);
+        let transform = Transform::new(options).and_then(|transform| transform.augmented(operations, erasing));
+        transform.map_err(|error| Error::usage(error.to_string()))
     }
 }
 

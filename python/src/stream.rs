@@ -83,9 +83,9 @@ pub struct Batch {
     sources: Py<Array>,
     /// The payloads as stored, if requested.
     encoded: Option<Py<Payloads>>,
-    /// For each view, for each image: left, top, right and bottom edge of its cut in pixels of the image; the same of its place in the
+    /// For each view, `None` if operations move its pixels after the cut, for each image: left, top, right and bottom edge of its cut in pixels of the image; the same of its place in the
     /// output; whether it is flipped then. `[B, 4] float64`, `[B, 4] uint32`, `[B] bool`.
-    cropped: Vec<(Py<Array>, Py<Array>, Py<Array>)>,
+    cropped: Vec<Option<(Py<Array>, Py<Array>, Py<Array>, Py<Array>)>>,
     /// Name and content of each component: an array, a list, or for ragged arrays their rows and the offsets of each, `[B + 1] int64`.
     columns: Vec<(String, Py<PyAny>)>,
     /// The state that resumes right after this batch.
@@ -122,8 +122,12 @@ impl Stream {
         let numbers = array(Array::new(batch.samples().to_vec(), "<u8"))?;
         let sources = array(Array::new(batch.sources().iter().map(|one| *one as u64).collect(), "<u8"))?;
         let cropped = batch.geometries().iter().map(|cuts| {
-            let (edges, placed, flips) = cropped(cuts);
-            Ok((array(edges)?, array(placed)?, array(flips)?))
+            // Without a cut for each image, operations have moved pixels after the cut.
+            if cuts.len() < samples {
+                return Ok(None);
+            }
+            let [edges, placed, flips, vertical_flips] = cropped(cuts);
+            Ok(Some((array(edges)?, array(placed)?, array(flips)?, array(vertical_flips)?)))
         });
         let cropped = cropped.collect::<PyResult<Vec<_>>>()?;
         let columns = batch
@@ -205,16 +209,18 @@ impl Stream {
 }
 
 /// The arrays of [`Batch::cropped`].
-fn cropped(all: &[Geometry]) -> (Array, Array, Array) {
+fn cropped(all: &[Geometry]) -> [Array; 4] {
     let edges = all.iter().flat_map(Geometry::edges).flat_map(f64::to_le_bytes).collect();
     let placed = all.iter().flat_map(|one| {
         let placed = one.placed;
         [placed.left, placed.top, placed.left + placed.width, placed.top + placed.height]
     });
     let placed = placed.flat_map(u32::to_le_bytes).collect();
-    let flips = all.iter().map(|one| u8::from(one.flip)).collect();
     let of = |bytes, dtype| Array::shaped(bytes, dtype, vec![all.len(), 4]);
-    (of(edges, "<f8"), of(placed, "<u4"), Array::shaped(flips, "|b1", vec![all.len()]))
+    let flips = |flip: fn(&Geometry) -> bool| {
+        Array::shaped(all.iter().map(|one| u8::from(flip(one))).collect(), "|b1", vec![all.len()])
+    };
+    [of(edges, "<f8"), of(placed, "<u4"), flips(|one| one.flip), flips(|one| one.flip_vertical)]
 }
 
 /// A component for all samples: an array `[B, …]`, a list, or a pair of rows and offsets.

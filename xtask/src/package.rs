@@ -173,7 +173,7 @@ pub fn jobs(peers: bool, full: bool) -> Result<Vec<Job>> {
     let sources = sources()?;
     add(&sources, &["python/tests/test_pages.py", "-k", "python.md"], site.as_os_str(), "datasets ray");
     add(&torch, &["python/tests/test_tables.py", "-k", "torch"], &path, "torch");
-    for name in ["ragged", "cropped"] {
+    for name in ["ragged", "cropped", "augment"] {
         add(&torch, &[&format!("python/tests/test_{name}.py")], &path, "torch");
     }
     add(

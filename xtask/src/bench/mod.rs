@@ -3,6 +3,7 @@
 //! All files are written below target/bench, except the tables in docs/explain/performance.md. Contenders of one table take turns, and
 //! a ratio compares runs that are close in time.
 
+mod augment;
 mod before;
 mod buckets;
 mod cold;
@@ -71,6 +72,7 @@ const ROWS: [Row; 25] = [
     ("verify", rows::verify),
     ("read", rows::read),
     ("raw", raw::raw),
+    ("augment", augment::augment),
     ("training", training::training),
     ("training-peers", training_peers::training_peers),
     ("loops", loops::loops),
