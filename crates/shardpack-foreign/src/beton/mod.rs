@@ -12,6 +12,8 @@
 
 mod layout;
 mod rows;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
