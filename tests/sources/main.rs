@@ -16,6 +16,7 @@ mod agree;
 mod agree_datasets;
 mod array_record;
 mod arrow;
+mod beton;
 mod boxes;
 mod class_trees;
 mod components;

@@ -19,10 +19,10 @@ use crate::{
     python, tools,
 };
 
-const TARGETS: [&str; 28] = [
+const TARGETS: [&str; 29] = [
     "tar", "tfrecord", "recordio", "mds", "parquet", "hdf5", "lmdb", "plain", "npy", "npz", "imaging", "crops", "list",
     "coco", "index", "manifest", "seekable", "plan", "receipt", "splits", "ledger", "classes", "cache", "http", "xml",
-    "profile", "boxes", "pickled",
+    "profile", "boxes", "pickled", "beton",
 ];
 /// Short seeds, by target name.
 const TEXTS: [(&str, &[u8]); 9] = [
@@ -256,6 +256,23 @@ fn seed_label_files(corpus: &Path) -> Result<()> {
     write(&corpus.join("coco"), [&[4][..], &coco].concat())
 }
 
+/// A file of FFCV with a number, bytes and pixels, and without pages, which are longer than an input.
+fn small_beton() -> Vec<u8> {
+    let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let (table, data) = (24 + 3 * 1041, 24 + 3 * 1041 + 40);
+    let mut file = [&[2, 0, 3, 0, 0, 0, 32, 0][..], &words(&[1, data + 7])].concat();
+    for (kind, name) in [(1, "label"), (3, "caption"), (2, "image")] {
+        let at = file.len();
+        file.push(kind);
+        file.extend_from_slice(name.as_bytes());
+        file.resize(at + 1041, 0);
+    }
+    // Mode, width and height of an image of one pixel.
+    file.extend([words(&[7, data, 4]), vec![1, 1, 0, 1, 0], words(&[data + 4])].concat());
+    file.resize((table + 40) as usize, 0);
+    [file, b"text\x01\x02\x03".to_vec(), words(&[0, data, 4, 0, data + 4, 3])].concat()
+}
+
 /// Copies well-formed inputs and the inputs of the repository into the corpus.
 fn seed(name: &str, corpus: &Path) -> Result<()> {
     fs::create_dir_all(corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
@@ -303,6 +320,7 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
                 copy(&root().join("fixtures/torch").join(name), &corpus.join(name))?;
             }
         }
+        "beton" => write(&corpus.join("own"), small_beton())?,
         "npz" => {
             for name in ["stored.npz", "deflated.npz"] {
                 copy(&root().join("fixtures/npz").join(name), &corpus.join(name))?;

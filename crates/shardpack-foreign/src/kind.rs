@@ -6,10 +6,10 @@ use shardpack_format::{
     formats::{self, foreign::Entries, webdataset},
 };
 
-use super::{entry::Entry, hdf5, litdata, lmdb, numpy, parquet, rows};
+use super::{beton, entry::Entry, hdf5, litdata, lmdb, numpy, parquet, rows};
 
 /// The kinds that are read but not written, in the order of messages.
-pub(crate) static READ: [&Entry; 10] = [
+pub(crate) static READ: [&Entry; 11] = [
     &parquet::ENTRY,
     &parquet::ARROW,
     &lmdb::ENTRY,
@@ -19,6 +19,7 @@ pub(crate) static READ: [&Entry; 10] = [
     &numpy::CIFAR,
     &numpy::PICKLED,
     &litdata::ENTRY,
+    &beton::ENTRY,
     &rows::ENTRY,
 ];
 

@@ -1,6 +1,6 @@
 //! Reads records in files that other tools wrote. Detects the format by content, decompresses the file and walks its records.
 //!
-//! Knows every format of [`formats::foreign`], and Hugging Face parquet and Arrow, LMDB and HDF5. `convert`, `verify` and `inspect` all
+//! Knows every format of [`formats::foreign`], and Hugging Face parquet and Arrow, LMDB, HDF5 and FFCV. `convert`, `verify` and `inspect` all
 //! read foreign shards through this crate. No file name is trusted: an extension only selects the compression if the bytes
 //! cannot.
 
@@ -11,6 +11,7 @@
 )]
 
 mod array_record;
+mod beton;
 mod catch_panic;
 mod entry;
 mod feather1;

@@ -190,8 +190,8 @@ a = np.load(sys.argv[1]); np.savez(sys.argv[1], x=np.ascontiguousarray(a[\"x\"])
         nothing,
         "convert SRC DST",
         2,
-        "shards are webdataset tar, TFRecord, ArrayRecord, RecordIO, MDS, LitData, parquet, Arrow, LMDB, HDF5 or numpy files; a tree \
-         of images is packed with `shardpack pack SRC DST`",
+        "shards are webdataset tar, TFRecord, ArrayRecord, RecordIO, MDS, LitData, beton, parquet, Arrow, LMDB, HDF5 or numpy files; a \
+         tree of images is packed with `shardpack pack SRC DST`",
         &["pack SRC DST"],
     ),
     (

@@ -168,8 +168,8 @@ impl Shards {
                 return Err(error.in_file(source).help(format!("give {}, which has shards", shell::path(&inner))));
             }
             return Err(error.in_file(source).help(
-                "shards are webdataset tar, TFRecord, ArrayRecord, RecordIO, MDS, LitData, parquet, Arrow, LMDB, HDF5 or numpy files; a tree \
-                 of images is packed with `shardpack pack SRC DST`",
+                "shards are webdataset tar, TFRecord, ArrayRecord, RecordIO, MDS, LitData, beton, parquet, Arrow, LMDB, HDF5 or numpy files; a \
+                 tree of images is packed with `shardpack pack SRC DST`",
             ));
         }
         let common = common_folder(&found.shards);
