@@ -30,9 +30,7 @@ class Cropped:
 
     __slots__ = ("_moved", "_size", "boxes", "flips", "placed", "vertical_flips")
 
-    def __init__(
-        self, native: tuple[_native.Array, ...], size: tuple[int, int], moved: Sequence[Any] = ()
-    ) -> None:
+    def __init__(self, native: tuple[_native.Array, ...], size: tuple[int, int], moved: Sequence[Any] = ()) -> None:
         #: Columns that the loader has moved.
         self._moved = moved
         self.boxes: npt.NDArray[np.float64] = np.asarray(native[0])

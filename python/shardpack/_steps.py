@@ -366,7 +366,7 @@ class RandomErasing(Step):
     value: Union[float, Sequence[float]] = 0.0
 
     def _request(self) -> Any:
-        if self.value == "random":
+        if isinstance(self.value, str):
             raise UsageError("RandomErasing: value='random'", help="a number, or three for red, green and blue")
         value = [self.value] * 3 if not isinstance(self.value, (list, tuple)) else self.value
         return {

@@ -35,6 +35,7 @@ From = Literal[
     "cifar",
     "pickled",
     "litdata",
+    "beton",
     "lmdb:image",
     "lmdb:pickle",
     "lmdb:msgpack",
@@ -119,6 +120,7 @@ def pack(
     fix: bool = False,
     rotate: bool = False,
     resize: int | str | None = None,
+    role: Values | None = None,
     encode: Encode | None = None,
     quality: int | None = None,
     drop_icc: bool = False,
@@ -223,6 +225,8 @@ def pack(
         fix: Re-encode images that loaders fail on.
         rotate: Apply the EXIF orientation to the pixels.
         resize: Shorter side in pixels, or both.
+        role: How --resize and --rotate change a component: mask, xyxy, xywh, cxcywh, xy (points) or keep; may be
+            repeated. Masks in PNG, and arrays called mask, depth, boxes or keypoints need no role.
         encode: Convert all images to this format: jpeg, webp, png.
         quality: Quality of written JPEGs [default: 90].
         drop_icc: Drop the colour profile of changed images.
@@ -301,6 +305,7 @@ def convert(
     fix: bool = False,
     rotate: bool = False,
     resize: int | str | None = None,
+    role: Values | None = None,
     encode: Encode | None = None,
     quality: int | None = None,
     drop_icc: bool = False,
@@ -314,7 +319,7 @@ def convert(
         dst: Folder of the shards.
         split: A split and its shards, instead of SRC. Repeat for each split; all share one list of classes.
         from_: Format of the shards [default: detected]: webdataset, tfrecord, recordio, mds, parquet, arrow, lmdb,
-            hdf5, numpy, mnist, cifar, pickled, litdata, lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow,
+            hdf5, numpy, mnist, cifar, pickled, litdata, beton, lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow,
             lmdb:datum, lmdb:lsun, lmdb:ocr, lmdb:basicsr, lmdb:folder2lmdb, lmdb:tensorpack, hdf5:file.
         image_feature: Field with the image.
         label_feature: Field with the label.
@@ -394,6 +399,8 @@ def convert(
             files with a wrong extension.
         rotate: Apply the EXIF orientation to the pixels.
         resize: Shorter side in pixels, which never enlarges, or exactly WIDTHxHEIGHT.
+        role: How --resize and --rotate change a component: mask, xyxy, xywh, cxcywh, xy (points) or keep; may be
+            repeated. Masks in PNG, and arrays called mask, depth, boxes or keypoints need no role.
         encode: Convert all images to this format: jpeg, webp, png.
         quality: Quality of written JPEGs [default: 90].
         drop_icc: Drop the colour profile of changed images.
@@ -426,7 +433,7 @@ def adopt(
     Args:
         folder: Folder of a dataset, or of its splits.
         from_: Format of the shards [default: detected]: webdataset, tfrecord, recordio, mds, parquet, arrow, lmdb,
-            hdf5, numpy, mnist, cifar, pickled, litdata, lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow,
+            hdf5, numpy, mnist, cifar, pickled, litdata, beton, lmdb:image, lmdb:pickle, lmdb:msgpack, lmdb:pyarrow,
             lmdb:datum, lmdb:lsun, lmdb:ocr, lmdb:basicsr, lmdb:folder2lmdb, lmdb:tensorpack, hdf5:file.
         image_feature: Field with the image.
         label_feature: Field with the label.
@@ -506,6 +513,7 @@ def plan(
     fix: bool = False,
     rotate: bool = False,
     resize: int | str | None = None,
+    role: Values | None = None,
     encode: Encode | None = None,
     quality: int | None = None,
     drop_icc: bool = False,
@@ -590,6 +598,8 @@ def plan(
         fix: Re-encode images that loaders fail on.
         rotate: Apply the EXIF orientation to the pixels.
         resize: Shorter side in pixels, or both.
+        role: How --resize and --rotate change a component: mask, xyxy, xywh, cxcywh, xy (points) or keep; may be
+            repeated. Masks in PNG, and arrays called mask, depth, boxes or keypoints need no role.
         encode: Format of all images: jpeg, webp, png: jpeg, webp, png.
         quality: Quality of written JPEGs [default: 90].
         drop_icc: Drop the colour profile of changed images.

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use serde::Deserialize;
 use shardpack_loader::{
-    Error, Limits, Result,
+    Error, Limits,
     training::{Adjustment, Erasing, Operation, Range, Worker},
 };
 

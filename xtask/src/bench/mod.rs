@@ -56,7 +56,7 @@ pub struct Scale {
 /// Name of a table on the command line, and its function.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 25] = [
+const ROWS: [Row; 26] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),

@@ -10,6 +10,8 @@ use super::{
 wide! {
     /// `solarize`: inverts levels of at least `threshold`.
     pub(super) fn solarize(pixels: &mut [Pixel], threshold: f64) {
+        // torch compares uint8 with a number in float32.
+        let threshold = threshold as f32;
         // Levels are integers; above 255, none is inverted, and a cast clips.
         if threshold > 255.0 {
             return;

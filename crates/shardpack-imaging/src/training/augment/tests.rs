@@ -90,7 +90,7 @@ fn slowly(adjustment: A, size: Size, pixels: &[u8]) -> Vec<[f64; 3]> {
         A::Hue(turn) => each(&|one| hue(one, turn)),
         A::Grayscale => each(&|one| [grey(one); 3]),
         A::Solarize(threshold) => {
-            each(&|one| one.map(|number| if number >= threshold { 255.0 - number } else { number }))
+            each(&|one| one.map(|number| if number as f32 >= threshold as f32 { 255.0 - number } else { number }))
         }
         A::Posterize(bits) => {
             let step = 2_f64.powi(8 - i32::from(bits));
