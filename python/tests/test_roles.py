@@ -201,6 +201,27 @@ def test_values_that_do_not_fit_are_bad_samples(tmp_path: Path) -> None:
         assert len(loader.receipt().skipped) == 1
 
 
+def test_boxes_of_a_known_name_move_or_are_refused(tmp_path: Path) -> None:
+    image = png(np.zeros((40, 60, 3), np.uint8))
+    row = {"image": image, "boxes": [[12, 8, 30, 20]], "box_labels": [1]}
+    pipeline = [transforms.Resize((20, 20))]
+    options: dict[str, Any] = {"components": ["boxes.npy", "box_labels.npy"], "output": "numpy", "transform": pipeline}
+    parts = []
+    for dtype in ("float32", "float64", "int64", "uint16"):
+        shardpack.pack([row] * 3, tmp_path / dtype, columns={"boxes": f"{dtype}[n,4]", "box_labels": "int64[n]"})
+        (batch,) = shardpack.Loader(tmp_path / dtype, 3, **options)
+        assert np.allclose(batch["boxes.npy"][0], [[4, 4, 10, 10]]), dtype
+        parts.append(shardpack.Part(tmp_path / dtype))
+    for batch in shardpack.Loader(parts[:3:2], 6, **options):
+        assert all(np.allclose(one, [[4, 4, 10, 10]]) for one in batch["boxes.npy"])
+    for several in ([pipeline, pipeline], [*pipeline, transforms.RandAugment()]):
+        with pytest.raises(shardpack.UsageError, match=r"boxes\.npy"):
+            shardpack.Loader(tmp_path / "float32", 3, **options | {"transform": several})
+    shardpack.pack([row | {"boxes": [[0.2, 0.2, 0.5, 0.5]]}], tmp_path / "shares", columns={"boxes": "float32[n,4]"})
+    with pytest.raises(shardpack.DataError, match="fractions"):
+        list(shardpack.Loader(tmp_path / "shares", 1, **options))
+
+
 def test_roles_that_cannot_be_are_refused(scenes: Path) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"roles": {"nothing": "mask"}}, "no component"),

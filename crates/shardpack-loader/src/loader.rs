@@ -20,7 +20,7 @@ use crate::{
     plan::{self, Needs, Plan, PlanSource, Ranks},
     receipt::Expected,
     ring::Ring,
-    roles::Role,
+    roles::{CutKind, Role},
     stats::Counters,
 };
 
@@ -391,22 +391,13 @@ impl Loader {
     /// The components to load.
     fn columns(&self) -> Result<Vec<Wanted>> {
         let Options { components, roles, output, .. } = &self.options;
-        let is_cut = match output {
-            Output::Images(views) if views.len() == 1 => {
-                let moves = views.iter().any(Transform::moves);
-                if moves && roles.values().any(Option::is_some) {
-                    let what = "RandAugment and TrivialAugmentWide move pixels, and components do not follow them";
-                    return Err(Error::usage(what).help("roles={NAME: None} leaves a component as stored"));
-                }
-                !moves
-            }
-            Output::Images(_) if roles.values().any(Option::is_some) => {
-                let what = "components follow one view of an image, and there are several";
-                return Err(Error::usage(what));
-            }
-            _ => false,
+        let kind = match output {
+            Output::Images(views) if views.len() > 1 => CutKind::Several,
+            Output::Images(views) if views.iter().any(Transform::moves) => CutKind::Moved,
+            Output::Images(_) => CutKind::One,
+            _ => CutKind::None,
         };
-        plan::wanted(&self.plan.sources, components, roles, is_cut)
+        plan::wanted(&self.plan.sources, components, roles, kind)
     }
 
     /// The role of each component, in the order of [`Options::components`].

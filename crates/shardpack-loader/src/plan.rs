@@ -15,7 +15,7 @@ use crate::{
         Epoch, Identities, Last, Layout, Options, RankLanes, Selection, Share, Shuffle, Sum, of_all, of_groups,
         part_key,
     },
-    roles::{self, Role},
+    roles::{self, CutKind, Role},
 };
 
 /// Longest run in bytes: beyond this, one read is not faster than two.
@@ -44,8 +44,7 @@ impl PlanSource {
     }
 }
 
-/// The `components` of all these datasets, with the types that all declare and their roles. `is_cut`: images have a
-/// transform, which components with a role follow.
+/// The `components` of all these datasets, with the types that all declare and their roles.
 ///
 /// # Errors
 /// If a manifest declares an invalid type; as [`roles::resolve`].
@@ -53,7 +52,7 @@ pub(crate) fn wanted(
     sources: &[PlanSource],
     components: &[String],
     given: &BTreeMap<String, Option<Role>>,
-    is_cut: bool,
+    kind: CutKind,
 ) -> Result<Vec<Wanted>> {
     let declared = sources.iter().map(|source| declared_types(&source.dataset.manifest().format.settings));
     let mut declared = declared.collect::<Result<Vec<_>>>()?;
@@ -62,10 +61,10 @@ pub(crate) fn wanted(
         types.reduce(|one, other| one?.join(other?)).flatten()
     });
     let types: Vec<_> = types.collect();
-    let roles = roles::resolve(given, components, &types, is_cut)?;
+    let roles = roles::resolve(given, components, &types, kind)?;
     let wanted = components.iter().zip(types).zip(roles).map(|((name, declared), role)| {
         let declared = match role {
-            Some(role) => role.moved_type(declared, is_cut),
+            Some(role) => role.moved_type(declared, kind == CutKind::One),
             None => declared,
         };
         Wanted { name: name.clone(), declared, role }

@@ -87,30 +87,32 @@ impl Role {
     }
 }
 
-/// The components with boxes that `pack` makes from annotations, and their labels: names, dtypes and shapes of a row.
-const KNOWN: [(&str, &str, &[Option<u64>], Role); 2] =
-    [("boxes.npy", "<f4", &[Some(4)], Role::Boxes), ("box_labels.npy", "<i8", &[], Role::PerBox)];
+/// The components with boxes that `pack` makes from annotations, and their labels: names and shapes of a row. Other dtypes are
+/// those of rows of a program, or of the parts of a mix.
+const KNOWN: [(&str, &[Option<u64>], Role); 2] =
+    [("boxes.npy", &[Some(4)], Role::Boxes), ("box_labels.npy", &[], Role::PerBox)];
 
 /// The roles of `components`, in their order: the given ones, where `None` is a component that stays as stored, and those
-/// of boxes that `pack` makes if `is_cut`. `types` has the declared types.
+/// of boxes that `pack` makes if there is a transform. `types` has the declared types.
 ///
 /// # Errors
-/// If a role belongs to no component, several components have boxes, or rows have no boxes to belong to.
+/// If a role belongs to no component, several components have boxes, rows have no boxes to belong to, or components cannot
+/// follow the transform.
 pub(crate) fn resolve(
     given: &BTreeMap<String, Option<Role>>,
     components: &[String],
     types: &[Option<Type>],
-    is_cut: bool,
+    kind: CutKind,
 ) -> Result<Vec<Option<Role>>> {
     if let Some(name) = given.keys().find(|name| !components.contains(name)) {
         return Err(Error::usage(format!("a role of {name:?}, which is none of the components to load")));
     }
     let has_other_boxes = given.values().any(|role| *role == Some(Role::Boxes));
     let known = |name: &str, declared: Option<&Type>| {
-        let Kind::Array { dtype: Some(dtype), shape: Some(shape) } = &declared?.kind else { return None };
+        let Kind::Array { shape: Some(shape), .. } = &declared?.kind else { return None };
         let [_, row @ ..] = &shape[..] else { return None };
-        let is_known = |known: &(&str, &str, &[Option<u64>], Role)| (known.0, known.1, known.2) == (name, dtype, row);
-        KNOWN.iter().find(|known| is_cut && !has_other_boxes && is_known(known)).map(|known| known.3)
+        let is_known = |known: &(&str, &[Option<u64>], Role)| (known.0, known.1) == (name, row);
+        KNOWN.iter().find(|known| kind != CutKind::None && !has_other_boxes && is_known(known)).map(|known| known.2)
     };
     let role = |(name, declared): (&String, &Option<Type>)| match given.get(name) {
         Some(role) => *role,
@@ -139,7 +141,31 @@ pub(crate) fn resolve(
             }
         }
     }
-    Ok(roles)
+    let what = match kind {
+        CutKind::Moved => "RandAugment and TrivialAugmentWide move pixels, and components do not follow them",
+        CutKind::Several => "there are several views of an image, and components follow one",
+        CutKind::None | CutKind::One => return Ok(roles),
+    };
+    match components.iter().zip(&roles).find(|(_, role)| role.is_some()) {
+        Some((name, _)) => {
+            let help =
+                format!("roles={{{name:?}: None}} leaves it as stored; batch.boxes_cropped has the cuts of each view");
+            Err(Error::usage(format!("{name}: {what}")).help(help))
+        }
+        None => Ok(roles),
+    }
+}
+
+/// What components can follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CutKind {
+    /// No transform.
+    None,
+    /// One view of each image.
+    One,
+    /// One view, whose pixels move further after the cut.
+    Moved,
+    Several,
 }
 
 /// Boxes below this many pixels across or down are dropped, as by torchvision's `SanitizeBoundingBoxes`.
@@ -195,6 +221,10 @@ fn boxes(value: &Value<'_>, geometry: &Geometry) -> Fit<Option<MovedBoxes>> {
     };
     let [_, 4] = shape else { return Err(format!("boxes of shape {shape:?}: [n, 4] is wanted")) };
     let numbers = numbers(dtype, items)?;
+    let is_share = |number: &f64| (0.0..=1.0).contains(number);
+    if numbers.iter().all(is_share) && numbers.iter().any(|number| number.fract() != 0.0) {
+        return Err("boxes are fractions of the image, and pixels are wanted".to_owned());
+    }
     let (mut moved, mut keeps) = (Vec::with_capacity(numbers.len()), Vec::new());
     for (number, edges) in numbers.as_chunks::<4>().0.iter().enumerate() {
         let [left, top, right, bottom] = *edges;
@@ -224,7 +254,8 @@ fn positions<'s>(role: Role, value: &Value<'_>, geometry: &Geometry, boxes: Opti
             return Err(format!("points of shape {shape:?}: […, 2] or […, 3] is wanted"));
         };
         let mut numbers = numbers(&dtype, &items)?;
-        for point in numbers.chunks_exact_mut(width as usize) {
+        // COCO writes 0, 0, 0 for a point without a position.
+        for point in numbers.chunks_exact_mut(width as usize).filter(|point| **point != [0.0; 3]) {
             let [x, y] = geometry.move_point([point[0], point[1]]);
             (point[0], point[1]) = (f64::from(x), f64::from(y));
         }

@@ -48,7 +48,10 @@ impl Codec {
         if expected == 0 {
             return Ok(Vec::new());
         }
-        let mut out = room(expected as u64).map_err(io::Error::other)?;
+        let mut out = match self {
+            Self::Zstd(_) => Vec::new(),
+            _ => room(expected as u64).map_err(io::Error::other)?,
+        };
         match self {
             Self::None => out.extend_from_slice(content),
             Self::Snappy(decoder) => {
@@ -56,9 +59,7 @@ impl Codec {
                 let unpacked = decoder.decompress(content, &mut out).map_err(io::Error::other)?;
                 out.truncate(unpacked);
             }
-            Self::Zstd(decoder) => {
-                decoder.decompress_to_buffer(content, &mut out)?;
-            }
+            Self::Zstd(decoder) => return unpack_zstd(decoder, content, expected as u64),
             Self::Gzip => {
                 flate2::read::MultiGzDecoder::new(content).take(expected as u64 + 1).read_to_end(&mut out)?;
             }
@@ -73,6 +74,35 @@ impl Codec {
             }
         }
         Ok(out)
+    }
+}
+
+/// The error of zstd for output that does not fit.
+const TOO_SMALL: &str = "Destination buffer is too small";
+/// First room for each byte of a zstd frame, and growth of the room.
+const ROOM_FOR_ONE: u64 = 16;
+/// Least room.
+const LEAST_ROOM: u64 = 64 << 10;
+
+/// Decompresses up to `expected` bytes. The room grows only with the output: a length in a damaged file may be of any size.
+///
+/// # Errors
+/// If the content is corrupt or longer, or memory is exhausted.
+pub(super) fn unpack_zstd(
+    decoder: &mut zstd::bulk::Decompressor<'_>,
+    content: &[u8],
+    expected: u64,
+) -> io::Result<Vec<u8>> {
+    let mut bytes = (content.len() as u64 * ROOM_FOR_ONE).max(LEAST_ROOM).min(expected);
+    loop {
+        let mut out = room(bytes).map_err(io::Error::other)?;
+        match decoder.decompress_to_buffer(content, &mut out) {
+            Ok(_) => return Ok(out),
+            Err(error) if bytes < expected && error.to_string() == TOO_SMALL => {
+                bytes = (bytes * ROOM_FOR_ONE).min(expected);
+            }
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -97,6 +127,20 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+
+    #[test]
+    fn room_for_zstd_grows_with_the_output_alone() {
+        let zeros = vec![0; 20 << 20];
+        let packed = zstd::bulk::compress(&zeros, 3).unwrap();
+        assert!(packed.len() < zeros.len() / 1000);
+        let mut decoder = zstd::bulk::Decompressor::new().unwrap();
+        assert!(unpack_zstd(&mut decoder, &packed, zeros.len() as u64).unwrap() == zeros);
+        assert!(unpack_zstd(&mut decoder, &packed, zeros.len() as u64 - 1).is_err());
+        // No machine has as much memory as a damaged length may ask for.
+        let small = zstd::bulk::compress(b"small", 3).unwrap();
+        assert_eq!(unpack_zstd(&mut decoder, &small, u64::MAX >> 1).unwrap(), b"small");
+        assert!(unpack_zstd(&mut decoder, &small[..small.len() - 1], u64::MAX >> 1).is_err());
+    }
 
     #[test]
     fn no_codec_unpacks_much_more_than_is_expected() {

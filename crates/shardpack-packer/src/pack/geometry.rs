@@ -280,8 +280,22 @@ fn named(kind: &Component) -> Option<&'static str> {
         false => {
             let is_description = words(kind).last().is_some_and(|last| DESCRIPTIONS.contains(&last.as_str()));
             let is_other = is_number_of_points(kind) || is_description;
-            (is_place(kind.name()) && !is_other).then_some("has the name of a position in an image")
+            match (is_other, is_place(kind.name())) {
+                (true, _) => None,
+                (false, true) => Some("has the name of a position in an image"),
+                (false, false) => has_rows(kind).then_some("has rows of 2 or 4 numbers, as points and boxes have"),
+            }
         }
+    }
+}
+
+/// Whether a component is arrays of float with rows of two or four numbers.
+fn has_rows(kind: &Component) -> bool {
+    match kind.kind().map(|declared| &declared.kind) {
+        Some(component::Kind::Array { dtype: Some(dtype), shape: Some(shape) }) => {
+            dtype.starts_with("<f") && matches!(&shape[..], [_, .., Some(2 | 4)])
+        }
+        _ => false,
     }
 }
 
@@ -466,6 +480,17 @@ mod tests {
         ];
         for (name, expected) in names {
             assert_eq!(named(&Component::field(name).unwrap()).is_some(), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn rows_of_numbers_without_a_known_name_need_a_role() {
+        let has = |text: &str| named(&Component::try_from(text.to_owned()).unwrap()).is_some();
+        for text in ["pts.npy:<f4[?x2]", "kps.npy:<f8[?x4]", "joints.npy:<f4[?x17x2]", "quad.npy:<f4[4x2]"] {
+            assert!(has(text), "{text}");
+        }
+        for text in ["vector.npy:<f4[4]", "ids.npy:<i8[?x2]", "scores.npy:<f4[?x4]", "spectrum.npy:<f4[?x80]"] {
+            assert!(!has(text), "{text}");
         }
     }
 

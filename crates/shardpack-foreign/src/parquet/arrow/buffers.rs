@@ -7,7 +7,10 @@ use std::{io::Read, sync::Arc};
 use shardpack_format::{Error, ErrorKind, memory};
 
 use super::{
-    super::{super::Bytes, codec::room},
+    super::{
+        super::Bytes,
+        codec::{room, unpack_zstd},
+    },
     messages::Place,
     schema::{Schema, Step},
 };
@@ -215,18 +218,20 @@ fn unpacked(mut packed: Buffer, codec: Codec) -> Result<Buffer> {
     }
     let mut content = zeros(bytes)?;
     packed.file.read_exact_at(&mut content, at)?;
-    let mut out = room(length).map_err(|error| error.to_string())?;
     let cannot = |error: std::io::Error| format!("a buffer that cannot be unpacked: {error}");
-    match codec {
+    let out = match codec {
         Codec::Zstd => {
             let mut decoder = zstd::bulk::Decompressor::new()?;
-            decoder.decompress_to_buffer(&content, &mut out).map_err(cannot)?;
+            unpack_zstd(&mut decoder, &content, length).map_err(cannot)?
         }
         Codec::Lz4 => {
+            // Grows with the output.
+            let mut out = Vec::new();
             let inner = lz4_flex::frame::FrameDecoder::new(&*content);
             inner.take(length.saturating_add(1)).read_to_end(&mut out).map_err(cannot)?;
+            out
         }
-    }
+    };
     if out.len() as u64 != length {
         return Err(format!("a buffer of {} bytes unpacked, expected {length}", out.len()).into());
     }
