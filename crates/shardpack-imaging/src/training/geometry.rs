@@ -6,23 +6,10 @@
 use super::{
     random::{self, Draws},
     rotate::Turn,
-    shape::Size,
+    shape::{Rect, Size},
     transform::{Cut, Filter, Options, Padding, Resize},
 };
 use crate::Refused;
-
-/// A rectangle of whole pixels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rect {
-    /// Columns to the left of the rectangle.
-    pub left: u32,
-    /// Rows above the rectangle.
-    pub top: u32,
-    /// Pixels across, at least 1.
-    pub width: u32,
-    /// Pixels down, at least 1.
-    pub height: u32,
-}
 
 /// A rectangle whose edges may lie within pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]

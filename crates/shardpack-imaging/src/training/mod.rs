@@ -37,9 +37,9 @@ mod transform;
 mod worker;
 
 pub use augment::{Adjustment, Erasing, Operation, Range};
-pub use geometry::{Geometry, Rect, Region};
+pub use geometry::{Geometry, Region};
 pub use image_traits::{Oddities, Oddity};
 pub use random::view_key;
-pub use shape::{Axes, Dtype, Size};
+pub use shape::{Axes, Dtype, Rect, Size};
 pub use transform::{Cut, Filter, Normalise, Options, Padding, Resize, Transform, Unusable};
 pub use worker::{Outcome, Rgb, Worker};

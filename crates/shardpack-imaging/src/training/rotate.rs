@@ -1,6 +1,6 @@
 //! Applies Exif orientations: maps parts of an image as seen to the image as stored, and turns pixels.
 
-use super::geometry::Rect;
+use super::shape::Rect;
 
 /// A turn: maps a pixel as seen to column and row of the stored image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The shape of a slot and the type of its numbers.
+//! The shape of a slot, the type of its numbers, and rectangles of whole pixels.
 
 /// Pixels down and across, in torchvision's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,4 +47,17 @@ impl Dtype {
             Dtype::Float32 => 4,
         }
     }
+}
+
+/// A rectangle of whole pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rect {
+    /// Columns to the left of the rectangle.
+    pub left: u32,
+    /// Rows above the rectangle.
+    pub top: u32,
+    /// Pixels across, at least 1.
+    pub width: u32,
+    /// Pixels down, at least 1.
+    pub height: u32,
 }

@@ -4,9 +4,8 @@
 //! with one rounding to the target type. The whole slot is written.
 
 use super::{
-    geometry::Rect,
     half::{bfloat16, float16},
-    shape::{Axes, Dtype, Size},
+    shape::{Axes, Dtype, Rect, Size},
     transform::Normalise,
 };
 

@@ -14,10 +14,11 @@ use shardpack_format::image_header::{Header, Kind};
 
 use super::{
     augment::{Adjustment, Augmenter},
-    geometry::{Geometry, Rect, Region},
+    geometry::{Geometry, Region},
     image_traits::{Jpeg, Oddities, Oddity},
     random::view_key,
     rotate::Turn,
+    shape::Rect,
     slot::{self, Placing},
     transform::{Filter, Transform},
 };
