@@ -62,6 +62,9 @@ impl Payloads {
     }
 }
 
+/// Edges, places, and flips of the images of a view, left to right and top to bottom.
+type Cuts = (Py<Array>, Py<Array>, Py<Array>, Py<Array>);
+
 /// A batch.
 #[pyclass(frozen, get_all, module = "shardpack._native")]
 pub struct Batch {
@@ -85,7 +88,7 @@ pub struct Batch {
     encoded: Option<Py<Payloads>>,
     /// For each view, `None` if operations move its pixels after the cut, for each image: left, top, right and bottom edge of its cut in pixels of the image; the same of its place in the
     /// output; whether it is flipped then. `[B, 4] float64`, `[B, 4] uint32`, `[B] bool`.
-    cropped: Vec<Option<(Py<Array>, Py<Array>, Py<Array>, Py<Array>)>>,
+    cropped: Vec<Option<Cuts>>,
     /// Name and content of each component: an array, a list, or for ragged arrays their rows and the offsets of each, `[B + 1] int64`.
     columns: Vec<(String, Py<PyAny>)>,
     /// The state that resumes right after this batch.
