@@ -113,7 +113,7 @@ fn slowly(adjustment: A, size: Size, pixels: &[u8]) -> Vec<[f64; 3]> {
                 let others = channel(number).filter(|&other| other < most).count();
                 let below = channel(number).filter(|&other| other < level).count();
                 let step = others / 255;
-                if step == 0 { level } else { ((below + step / 2) / step).min(255) as f64 }
+                (below + step / 2).checked_div(step).map_or(level, |found| found.min(255) as f64)
             };
             each(&|one| [0, 1, 2].map(|number| equal(number, one[number])))
         }
