@@ -18,7 +18,6 @@ _END = 2**64
 #: Options of torch's DataLoader, and their replacements.
 _DATALOADER = {
     "batch_sampler": 'batch_size and last ("short", "drop", "pad") say how batches are made',
-    "collate_fn": "batch_transform=function is given each batch, whole",
     "dataset": "the path of a packed dataset comes first",
     "drop_last": 'last="drop" leaves out an incomplete last batch; "short" and "pad" keep it',
     "generator": "seed=number chooses the order",
