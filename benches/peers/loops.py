@@ -17,27 +17,12 @@ payloads take each out of its batch.
 import json
 import multiprocessing
 import pickle
-import resource
 import sys
 import time
 
+from common import measure, pickles
+
 BATCH, WORKERS = 1024, 2
-
-
-def measure(batches, samples_of) -> None:
-    """Goes through all that `batches()` gives, and prints what it took."""
-    began, cpu = time.perf_counter(), cpu_seconds()
-    samples = sum(samples_of(batch) for batch in batches())
-    # Workers end with the iterator, and count only then.
-    seconds = time.perf_counter() - began
-    print(samples, "samples", file=sys.stderr)
-    print(json.dumps(seconds), json.dumps(cpu_seconds() - cpu))
-
-
-def cpu_seconds() -> float:
-    """Of this process and those that it waited for."""
-    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def arrays_loop(path: str) -> None:
@@ -127,30 +112,11 @@ def make(samples: str, path: str) -> None:
 
 
 def by_dataloader(path: str) -> None:
-    import lmdb
     import torch
-    from torch.utils.data import DataLoader, Dataset
+    from torch.utils.data import DataLoader
 
-    class Pickles(Dataset):
-        def __init__(self) -> None:
-            self.environment = None
-            with self.open() as environment:
-                self.samples = environment.stat()["entries"]
-
-        def open(self):
-            return lmdb.open(path, subdir=False, readonly=True, lock=False, readahead=False)
-
-        def __len__(self) -> int:
-            return self.samples
-
-        def __getitem__(self, number: int):
-            # Not to be taken through a fork.
-            self.environment = self.environment or self.open()
-            with self.environment.begin(buffers=True) as transaction:
-                value = pickle.loads(transaction.get(b"%08d" % number))
-            return torch.from_numpy(value["x"]), value["label"]
-
-    loader = lambda: DataLoader(Pickles(), batch_size=BATCH, shuffle=True, num_workers=WORKERS)  # noqa: E731
+    rows = pickles(path, lambda value: (torch.from_numpy(value["x"]), value["label"]))
+    loader = lambda: DataLoader(rows, batch_size=BATCH, shuffle=True, num_workers=WORKERS)  # noqa: E731
     measure(loader, lambda batch: batch[0].shape[0])
 
 

@@ -13,31 +13,13 @@
 Two threads or two processes. Imports are not counted; opening is.
 """
 
-import json
 import pickle
-import resource
 import sys
-import time
 from pathlib import Path
 
+from common import measure, pickles
+
 BATCH, TOKENS, THREADS = 64, 1024, 2
-
-
-def cpu_seconds() -> float:
-    """Of this process and those that it waited for."""
-    usages = [
-        resource.getrusage(who)
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    ]
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
-def measure(epoch) -> None:
-    began, cpu = time.perf_counter(), cpu_seconds()
-    samples = epoch()
-    seconds = time.perf_counter() - began
-    print(samples, "samples", file=sys.stderr)
-    print(json.dumps(seconds), json.dumps(cpu_seconds() - cpu))
 
 
 def files_of(tree: str, count: str) -> list[Path]:
@@ -67,39 +49,22 @@ def make_masks(tree: str, count: str, dataset: str) -> None:
     shardpack.pack(rows(), dataset, columns={"mask": "png"})
 
 
+def length(batch) -> int:
+    return len(batch.samples)
+
+
 def crops(dataset: str, decode: dict[str, str]) -> None:
     from shardpack import Loader
 
-    def epoch() -> int:
-        options = {
-            "transform": "train",
-            "output": "numpy",
-            "epochs": 1,
-            "threads": THREADS,
-        }
-        return sum(
-            len(batch.samples)
-            for batch in Loader(dataset, BATCH, decode=decode, **options)
-        )
-
-    measure(epoch)
+    options = {"transform": "train", "output": "numpy", "epochs": 1, "threads": THREADS}
+    measure(lambda: Loader(dataset, BATCH, decode=decode, **options), length)
 
 
 def masks(dataset: str) -> None:
     from shardpack import Loader
 
-    def epoch() -> int:
-        loader = Loader(
-            dataset,
-            BATCH,
-            decode={"mask": "mask"},
-            output="numpy",
-            epochs=1,
-            threads=THREADS,
-        )
-        return sum(len(batch["mask.png"]) for batch in loader)
-
-    measure(epoch)
+    options = {"decode": {"mask": "mask"}, "output": "numpy", "epochs": 1, "threads": THREADS}
+    measure(lambda: Loader(dataset, BATCH, **options), lambda batch: len(batch["mask.png"]))
 
 
 def rows_of_tokens(samples: str):
@@ -130,48 +95,20 @@ def make_lmdb(samples: str, path: str) -> None:
 def tokens(dataset: str) -> None:
     from shardpack import Loader
 
-    def epoch() -> int:
-        loader = Loader(dataset, TOKENS, output="numpy", epochs=1, threads=THREADS)
-        return sum(batch["ids.npy"].padded().shape[0] for batch in loader)
-
-    measure(epoch)
+    options = {"output": "numpy", "epochs": 1, "threads": THREADS}
+    measure(lambda: Loader(dataset, TOKENS, **options), lambda batch: batch["ids.npy"].padded().shape[0])
 
 
 def tokens_lmdb(path: str) -> None:
-    import lmdb
     import torch
-    from torch.utils.data import DataLoader, Dataset
-
-    class Pickles(Dataset):
-        def __init__(self) -> None:
-            self.environment = None
-            with self.open() as environment:
-                self.samples = environment.stat()["entries"]
-
-        def open(self):
-            return lmdb.open(
-                path, subdir=False, readonly=True, lock=False, readahead=False
-            )
-
-        def __len__(self) -> int:
-            return self.samples
-
-        def __getitem__(self, number: int):
-            # Not to be taken through a fork.
-            self.environment = self.environment or self.open()
-            with self.environment.begin(buffers=True) as transaction:
-                return torch.from_numpy(pickle.loads(transaction.get(b"%08d" % number)))
+    from torch.utils.data import DataLoader
 
     def padded(rows):
         return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
 
-    def epoch() -> int:
-        loader = DataLoader(
-            Pickles(), TOKENS, shuffle=True, num_workers=THREADS, collate_fn=padded
-        )
-        return sum(batch.shape[0] for batch in loader)
-
-    measure(epoch)
+    rows = pickles(path, torch.from_numpy)
+    options = {"batch_size": TOKENS, "shuffle": True, "num_workers": THREADS, "collate_fn": padded}
+    measure(lambda: DataLoader(rows, **options), len)
 
 
 def views(dataset: str) -> None:
@@ -181,19 +118,9 @@ def views(dataset: str) -> None:
     def pipeline(side: int, scale: tuple[float, float]) -> Pipeline:
         return Pipeline([RandomResizedCrop(side, scale), RandomHorizontalFlip()])
 
-    def epoch() -> int:
-        all_views = [*2 * [pipeline(224, (0.4, 1.0))], *8 * [pipeline(96, (0.05, 0.4))]]
-        loader = Loader(
-            dataset,
-            BATCH,
-            transform=all_views,
-            output="numpy",
-            epochs=1,
-            threads=THREADS,
-        )
-        return sum(len(batch.samples) for batch in loader)
-
-    measure(epoch)
+    all_views = [*2 * [pipeline(224, (0.4, 1.0))], *8 * [pipeline(96, (0.05, 0.4))]]
+    options = {"transform": all_views, "output": "numpy", "epochs": 1, "threads": THREADS}
+    measure(lambda: Loader(dataset, BATCH, **options), length)
 
 
 def views_torchvision(tree: str, count: str) -> None:
@@ -205,21 +132,12 @@ def views_torchvision(tree: str, count: str) -> None:
     torch.set_num_threads(1)
 
     def pipeline(side: int, scale: tuple[float, float]):
-        return v2.Compose(
-            [
-                v2.RandomResizedCrop(side, scale),
-                v2.RandomHorizontalFlip(),
-                v2.PILToTensor(),
-            ]
-        )
+        return v2.Compose([v2.RandomResizedCrop(side, scale), v2.RandomHorizontalFlip(), v2.PILToTensor()])
 
     class Views(Dataset):
         def __init__(self) -> None:
             self.files = files_of(tree, count)
-            self.views = [
-                *2 * [pipeline(224, (0.4, 1.0))],
-                *8 * [pipeline(96, (0.05, 0.4))],
-            ]
+            self.views = [*2 * [pipeline(224, (0.4, 1.0))], *8 * [pipeline(96, (0.05, 0.4))]]
 
         def __len__(self) -> int:
             return len(self.files)
@@ -228,13 +146,8 @@ def views_torchvision(tree: str, count: str) -> None:
             image = Image.open(self.files[number]).convert("RGB")
             return [view(image) for view in self.views]
 
-    def epoch() -> int:
-        return sum(
-            len(batch[0])
-            for batch in DataLoader(Views(), BATCH, shuffle=True, num_workers=THREADS)
-        )
-
-    measure(epoch)
+    options = {"batch_size": BATCH, "shuffle": True, "num_workers": THREADS}
+    measure(lambda: DataLoader(Views(), **options), lambda batch: len(batch[0]))
 
 
 if __name__ == "__main__":

@@ -84,8 +84,7 @@ def pipeline(transform: Any) -> Pipeline:
     return Pipeline(several(transform, "transform", "steps of shardpack.transforms"))
 
 
-#: Roles of components, and those that decode files.
-ROLES = ("mask", "image", "xyxy", "xy", "xy per box", "per box")
+#: Roles that decode files.
 DECODED = ("mask", "image")
 
 
@@ -94,7 +93,7 @@ def roles(
 ) -> dict[str, str | None]:
     """The role of each component that has one, or that keeps none; `known` are the components of the dataset."""
     found: dict[str, str | None] = dict.fromkeys(known) if raw else {}
-    for option, all_roles, one in (("decode", DECODED, decode), ("roles", ROLES, given)):
+    for option, one in (("decode", decode), ("roles", given)):
         if one is None:
             continue
         if not isinstance(one, Mapping):
@@ -105,7 +104,8 @@ def roles(
             raise UsageError(f"raw=True returns bytes, and {option} changes them: give only one")
         for name, role in one.items():
             exact = _component(name, known, option)
-            found[exact] = None if role is None else choice(role, f"{option}: {exact}", all_roles)
+            # The native part knows all roles.
+            found[exact] = choice(role, f"decode: {exact}", DECODED) if option == "decode" else role
     return found
 
 

@@ -247,3 +247,13 @@ def test_weights_of_a_mix_change_by_epoch(packed: Path, few: Path) -> None:
     ]:
         with pytest.raises(shardpack.UsageError, match=said):
             loader([shardpack.Part(packed, weight=1), shardpack.Part(few, weight=weight)], epoch_samples=200)
+
+
+def test_a_state_is_of_its_renumbered_labels(few: Path) -> None:
+    names = shardpack.Dataset(few).classes
+    options: dict[str, Any] = {"renumber": True, "output": "numpy"}
+    state = shardpack.Loader(few, 4, classes=names, **options).state_dict()
+    shardpack.Loader(few, 4, classes=names, **options).load_state_dict(state)
+    for other in ({"classes": names[::-1], **options}, {"classes": names, "output": "numpy"}):
+        with pytest.raises(shardpack.UsageError):
+            shardpack.Loader(few, 4, **other).load_state_dict(state)

@@ -18,8 +18,6 @@ pub struct Facts {
     pub wait_ms: f64,
     /// Time that threads waited for data, in milliseconds; one waits at a time.
     pub data_wait_ms: f64,
-    /// Time that threads made samples, in milliseconds, of all threads.
-    pub work_ms: f64,
     /// Samples made.
     pub samples: u64,
     /// Bytes of their payloads.
@@ -253,7 +251,6 @@ mod tests {
             elapsed_ms: 10_000.0,
             wait_ms: 5000.0,
             data_wait_ms: 10.0,
-            work_ms: 19_000.0,
             samples: 10_000,
             sample_bytes: 1_100_000_000,
             threads: 2,

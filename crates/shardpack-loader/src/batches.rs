@@ -363,7 +363,7 @@ impl Shared {
                     None => continue,
                 },
             };
-            let together = if self.making.has_slots { 1 } else { TOGETHER };
+            let together = if self.making.output.has_slots() { 1 } else { TOGETHER };
             let most = together.min(building.len - front.next_slot);
             let Next::Samples = front.feed.next(most, fetched)? else {
                 // Happens only after a stop: a batch has exactly the samples of its share.

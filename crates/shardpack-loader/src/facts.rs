@@ -32,7 +32,6 @@ pub(crate) fn collect(making: &Making, stats: &Stats, threads: usize) -> Facts {
         elapsed_ms: stats.elapsed_ms,
         wait_ms: stats.consumer_wait_ms,
         data_wait_ms: stats.disk_wait_ms,
-        work_ms: stats.work_ms,
         samples: stats.samples,
         sample_bytes: stats.sample_bytes,
         threads,

@@ -30,8 +30,6 @@ const MAX_NEIGHBOURS: u64 = 4096;
 pub(crate) struct Making {
     pub plan: Plan,
     pub output: Output,
-    /// Whether the output has bytes in a slot.
-    pub has_slots: bool,
     pub on_bad: OnBad,
     /// See [`crate::Options::parses_files`].
     pub parses_files: bool,
@@ -172,8 +170,7 @@ impl Making {
                 }
                 _ => None,
             };
-            let roles: Vec<_> = self.columns.iter().map(|wanted| wanted.role).collect();
-            values = roles::follow(worker, cut.as_ref(), &roles, values).map_err(|(at, what)| {
+            values = roles::follow(worker, cut.as_ref(), &self.columns, values).map_err(|(at, what)| {
                 let name = self.columns.get(at).map_or("", |wanted| &wanted.name);
                 located(&sample, Error::data(format!("component {name:?}: {what}")))
             })?;

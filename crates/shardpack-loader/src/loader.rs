@@ -425,7 +425,6 @@ impl Loader {
     pub fn batches_in(&self, from: &State, memories: Vec<Box<dyn Memory>>) -> Result<Batches> {
         let batch = usize::try_from(self.most_in_batch()?).unwrap_or(usize::MAX);
         let views = self.options.output.views();
-        let has_slots = views.slot_bytes().iter().any(|bytes| *bytes > 0);
         let ahead = usize::try_from(self.options.ahead_bytes).unwrap_or(usize::MAX) / self.batch_bytes()?.max(1);
         let ring = Ring::new(batch, views, ahead.max(FEWEST_BATCHES), memories)?;
         let counters = Arc::new(Counters::default());
@@ -436,7 +435,6 @@ impl Loader {
         let making = Making {
             plan: self.plan.clone(),
             output: self.options.output.clone(),
-            has_slots,
             on_bad: self.options.on_bad,
             parses_files: self.options.parses_files,
             limits: self.options.limits,

@@ -61,6 +61,15 @@ impl Output {
         Self::Images(Arc::new([transform]))
     }
 
+    /// Whether samples have bytes in a slot.
+    pub(crate) fn has_slots(&self) -> bool {
+        match self {
+            Self::Encoded => false,
+            Self::Images(_) => true,
+            Self::Own(own) => own.slot_bytes > 0,
+        }
+    }
+
     /// Bytes of each view in a slot; none for [`Output::Encoded`].
     pub fn views(&self) -> Views {
         match self {

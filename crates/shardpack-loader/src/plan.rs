@@ -235,16 +235,16 @@ impl Plan {
     }
 }
 
-/// Fingerprint of the samples and their counts; `None` for every sample of one dataset, once.
+/// Fingerprint of the samples, their counts, and the classes behind renumbered labels; `None` for every sample of one dataset, once.
 fn fingerprint(sources: &[PlanSource]) -> Option<String> {
-    if let [PlanSource { selection: Selection::All(_), quotas: Quotas::All(quota), .. }] = sources
+    if let [PlanSource { selection: Selection::All(_), quotas: Quotas::All(quota), chosen: None, .. }] = sources
         && (quota.rounds, quota.rest) == (1, 0)
     {
         return None;
     }
     let mut sums = [0_u64; 2];
     let mut add = |number: u64| sums = [mix(sums[0] ^ number), mix(sums[1].wrapping_add(number) ^ sums[0])];
-    for PlanSource { selection, quotas, identities, .. } in sources {
+    for PlanSource { selection, quotas, identities, chosen, .. } in sources {
         let sum: Sum = match selection {
             // The dataset and its length identify the samples.
             Selection::All(samples) => Sum { samples: *samples, identities: identities.get(0) },
@@ -254,6 +254,7 @@ fn fingerprint(sources: &[PlanSource]) -> Option<String> {
         add(sum.identities as u64);
         add((sum.identities >> 64) as u64);
         quotas.numbers().into_iter().for_each(&mut add);
+        chosen.iter().flatten().for_each(|label| add(label.cast_unsigned()));
     }
     Some(format!("{:016x}{:016x}", sums[0], sums[1]))
 }

@@ -7,14 +7,14 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use shardpack_format::{
     Error, Result,
-    component::{Form, Kind, Type},
+    component::{Form, Kind, Number, Type, item_bytes},
 };
 use shardpack_imaging::{
     Mask,
     training::{Axes, Dtype, Geometry, Transform, Worker},
 };
 
-use crate::columns::Value;
+use crate::columns::{Value, Wanted};
 
 /// Relation of a component to the image of its sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,15 +141,17 @@ pub(crate) fn resolve(
             }
         }
     }
-    let what = match kind {
-        CutKind::Moved => "RandAugment and TrivialAugmentWide move pixels, and components do not follow them",
-        CutKind::Several => "there are several views of an image, and components follow one",
+    let (what, cuts) = match kind {
+        CutKind::Moved => ("RandAugment and TrivialAugmentWide move pixels, and components do not follow them", ""),
+        CutKind::Several => (
+            "there are several views of an image, and components follow one",
+            "; batch.boxes_cropped has the cuts of each view",
+        ),
         CutKind::None | CutKind::One => return Ok(roles),
     };
     match components.iter().zip(&roles).find(|(_, role)| role.is_some()) {
         Some((name, _)) => {
-            let help =
-                format!("roles={{{name:?}: None}} leaves it as stored; batch.boxes_cropped has the cuts of each view");
+            let help = format!("roles={{{name:?}: None}} leaves it as stored{cuts}");
             Err(Error::usage(format!("{name}: {what}")).help(help))
         }
         None => Ok(roles),
@@ -181,31 +183,31 @@ pub(crate) struct CutOf<'t> {
     pub random_key: u64,
 }
 
-/// Applies the roles to the values of a sample; `cut` is `None` without a transform. `roles` has one for each value.
+/// Applies the roles of `wanted` to the values of a sample, one for each; `cut` is `None` without a transform.
 ///
 /// # Errors
 /// The index of the value that does not fit, and the reason.
 pub(crate) fn follow<'s>(
     worker: &mut Worker,
     cut: Option<&CutOf<'_>>,
-    roles: &[Option<Role>],
+    wanted: &[Wanted],
     values: Vec<Value<'s>>,
 ) -> std::result::Result<Vec<Value<'s>>, (usize, String)> {
     let mut keeps = None;
-    if let (Some(cut), Some(at)) = (cut, roles.iter().position(|role| *role == Some(Role::Boxes)))
+    if let (Some(cut), Some(at)) = (cut, wanted.iter().position(|one| one.role == Some(Role::Boxes)))
         && let Some(value) = values.get(at)
     {
         keeps = boxes(value, &cut.geometry).map_err(|what| (at, what))?;
     }
-    let all = values.into_iter().zip(roles).enumerate();
-    all.map(|(at, (value, role))| match (role, cut) {
-        (None, _) => Ok(value),
-        (Some(role @ (Role::Mask | Role::Image)), _) => pixels(worker, cut, *role, &value).map_err(|what| (at, what)),
-        (Some(_), None) | (Some(_), Some(_)) if matches!(value, Value::Missing) || cut.is_none() => Ok(value),
-        (Some(role), Some(cut)) => positions(*role, &value, &cut.geometry, keeps.as_ref()).map_err(|what| (at, what)),
-        (Some(_), None) => Ok(value),
-    })
-    .collect()
+    let mut moved = |wanted: &Wanted, value: Value<'s>| match (wanted.role, cut) {
+        (Some(role @ (Role::Mask | Role::Image)), _) => pixels(worker, cut, role, &value),
+        (Some(role), Some(cut)) if !matches!(value, Value::Missing) => {
+            positions(role, &value, &cut.geometry, keeps.as_ref())
+        }
+        _ => Ok(value),
+    };
+    let all = values.into_iter().zip(wanted).enumerate();
+    all.map(|(at, (value, wanted))| moved(wanted, value).map_err(|what| (at, what))).collect()
 }
 
 /// The moved boxes of a sample, and which of the stored ones they are.
@@ -246,9 +248,7 @@ fn positions<'s>(role: Role, value: &Value<'_>, geometry: &Geometry, boxes: Opti
         return Ok(floats(shape, &boxes.moved));
     }
     let (dtype, shape, items) = array(value)?;
-    let (dtype, mut shape) = (dtype.to_owned(), shape.to_vec());
-    let mut items = Cow::Borrowed(items);
-    let mut dtype = dtype;
+    let (mut dtype, mut shape, mut items) = (dtype.to_owned(), shape.to_vec(), Cow::Borrowed(items));
     if matches!(role, Role::Points | Role::PointsPerBox) {
         let Some(width @ (2 | 3)) = shape.last().copied() else {
             return Err(format!("points of shape {shape:?}: […, 2] or […, 3] is wanted"));
@@ -295,20 +295,11 @@ fn array<'v>(value: &'v Value<'_>) -> Fit<(&'v str, &'v [u64], &'v [u8])> {
 
 /// Numbers as float64, which has all of float32 and of whole numbers up to 2^53.
 fn numbers(dtype: &str, items: &[u8]) -> Fit<Vec<f64>> {
-    fn all<const N: usize>(items: &[u8], number: impl Fn([u8; N]) -> f64) -> Vec<f64> {
-        items.as_chunks::<N>().0.iter().map(|bytes| number(*bytes)).collect()
-    }
-    Ok(match dtype {
-        "<f4" => all(items, |bytes| f32::from_le_bytes(bytes).into()),
-        "<f8" => all(items, f64::from_le_bytes),
-        "|u1" => all(items, |[byte]| byte.into()),
-        "<u2" => all(items, |bytes| u16::from_le_bytes(bytes).into()),
-        "<u4" => all(items, |bytes| u32::from_le_bytes(bytes).into()),
-        "<i2" => all(items, |bytes| i16::from_le_bytes(bytes).into()),
-        "<i4" => all(items, |bytes| i32::from_le_bytes(bytes).into()),
-        "<i8" => all(items, |bytes| i64::from_le_bytes(bytes) as f64),
-        _ => return Err(format!("positions of dtype {dtype}: float32, float64 or whole numbers are wanted")),
-    })
+    let wrong = || format!("positions of dtype {dtype}: floats or whole numbers are wanted");
+    let is_flag = dtype.chars().nth(1) == Some('b');
+    let bytes = item_bytes(dtype).and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes > 0 && !is_flag);
+    let all = items.chunks_exact(bytes.ok_or_else(wrong)?);
+    all.map(|item| Number::of_item(dtype, item).map(Number::as_f64).ok_or_else(wrong)).collect()
 }
 
 /// A mask or a second image.

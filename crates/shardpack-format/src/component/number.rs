@@ -24,13 +24,15 @@ impl Number {
         if item_bytes(dtype)? != item.len() as u64 {
             return None;
         }
-        let mut little = item.to_vec();
+        let mut bytes = [0; 8];
+        let little = bytes.get_mut(..item.len())?;
+        little.copy_from_slice(item);
         if dtype.starts_with('>') {
             little.reverse();
         }
         let kind = dtype.chars().nth(1)?;
-        Some(match (kind, &little[..]) {
-            ('b' | 'i' | 'u', little) if little.len() <= 8 => {
+        Some(match (kind, &*little) {
+            ('b' | 'i' | 'u', little) => {
                 let is_negative = kind == 'i' && little.last().is_some_and(|last| last & 0x80 != 0);
                 let mut wide = [if is_negative { 0xff } else { 0 }; 16];
                 wide[..little.len()].copy_from_slice(little);
@@ -42,6 +44,17 @@ impl Number {
             ('f', &[a, b, c, d, e, f, g, h]) => Self::Double(f64::from_le_bytes([a, b, c, d, e, f, g, h])),
             _ => return None,
         })
+    }
+}
+
+impl Number {
+    /// The nearest float64.
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Self::Whole(whole) => whole as f64,
+            Self::Single(single) => single.into(),
+            Self::Double(double) => double,
+        }
     }
 }
 
