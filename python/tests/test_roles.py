@@ -215,7 +215,7 @@ def test_boxes_of_a_known_name_move_or_are_refused(tmp_path: Path) -> None:
     for batch in shardpack.Loader(parts[:3:2], 6, **options):
         assert all(np.allclose(one, [[4, 4, 10, 10]]) for one in batch["boxes.npy"])
     for several in ([pipeline, pipeline], [*pipeline, transforms.RandAugment()]):
-        with pytest.raises(shardpack.UsageError, match=r"boxes\.npy.*roles={\"boxes\.npy\": None} leaves it as stored"):
+        with pytest.raises(shardpack.UsageError, match=r"boxes\.npy(.|\n)*None} leaves it as stored"):
             shardpack.Loader(tmp_path / "float32", 3, **options | {"transform": several})
         stored = options | {"transform": several, "roles": {"boxes.npy": None}}
         for batch in shardpack.Loader(tmp_path / "float32", 3, **stored):
