@@ -1,4 +1,4 @@
-//! Converts 32-bit floats to 16-bit floats: rounds to nearest, ties to even.
+//! Converts 32-bit floats to 16-bit floats, rounding to nearest, ties to even; and back.
 
 /// IEEE binary16. Larger values become infinite; NaN stays NaN.
 pub(super) fn float16(number: f32) -> u16 {
@@ -19,6 +19,19 @@ pub(super) fn float16(number: f32) -> u16 {
     sign | half as u16
 }
 
+/// The binary32 with the value of a binary16.
+pub(super) fn of_float16(half: u16) -> f32 {
+    let (sign, magnitude) = (u32::from(half & 0x8000) << 16, u32::from(half & 0x7FFF));
+    let bits = match magnitude {
+        0x7C00.. => magnitude << 13 | 0x7F80_0000,
+        // Its exponent is 112 less than that of binary32, its significand has 13 bits fewer.
+        0x0400.. => (magnitude << 13) + (112 << 23),
+        // Subnormal, multiples of 2^-24.
+        _ => (magnitude as f32 * f32::from_bits(103 << 23)).to_bits(),
+    };
+    f32::from_bits(sign | bits)
+}
+
 /// The upper half of a binary32.
 pub(super) fn bfloat16(number: f32) -> u16 {
     let bits = number.to_bits();
@@ -36,8 +49,20 @@ fn rounded(bits: u32, shift: u32) -> u32 {
 mod tests {
     use super::*;
 
+    #[test]
+    fn each_half_has_its_value() {
+        for half in 0..=u16::MAX {
+            let (number, expected) = (f64::from(of_float16(half)), value(half));
+            match half & 0x7FFF {
+                0x7C00 => assert_eq!(number, f64::INFINITY.copysign(expected)),
+                0x7C01.. => assert!(number.is_nan(), "{half:x}"),
+                _ => assert_eq!(number.to_bits(), expected.to_bits(), "{half:x}"),
+            }
+        }
+    }
+
     /// The value of a half: a sign, 5 bits of exponent, 10 of significand.
-    fn of_float16(half: u16) -> f64 {
+    fn value(half: u16) -> f64 {
         let (exponent, significand) = (i32::from(half >> 10 & 31), f64::from(half & 1023));
         let magnitude = match exponent {
             0 => significand * 2_f64.powi(-24),
@@ -78,7 +103,7 @@ mod tests {
             numbers.push(f32::from_bits(((noise >> 3) % 0x4780_0000) & 0xFFFF_0000 | 0x8000));
         }
         for number in numbers {
-            assert_eq!(float16(number), nearest(number, 0x7C00, of_float16), "{number}");
+            assert_eq!(float16(number), nearest(number, 0x7C00, value), "{number}");
             assert_eq!(bfloat16(number), nearest(number, 0x7F80, of_bfloat16), "{number}");
         }
         for nan in [f32::NAN, f32::from_bits(0x7F80_0001), f32::from_bits(0xFFFF_FFFF)] {

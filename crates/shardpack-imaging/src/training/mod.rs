@@ -1,5 +1,5 @@
 //! Transforms encoded images into slots of batches for training: decode, cut, resize, flip, augment, lay out, convert,
-//! normalise, erase.
+//! normalise, erase; then mix the images of a batch.
 //!
 //! ```
 //! use shardpack_imaging::{Limits, training::{Axes, Cut, Dtype, Normalise, Options, Size, Transform, Worker}};
@@ -29,6 +29,7 @@ mod follow;
 mod geometry;
 mod half;
 mod image_traits;
+mod mixing;
 mod random;
 mod rotate;
 mod shape;
@@ -39,6 +40,7 @@ mod worker;
 pub use augment::{Adjustment, Erasing, Operation, Range};
 pub use geometry::{Geometry, Region};
 pub use image_traits::{Oddities, Oddity};
+pub use mixing::Mixing;
 pub use random::view_key;
 pub use shape::{Axes, Dtype, Rect, Size};
 pub use transform::{Cut, Filter, Normalise, Options, Padding, Resize, Transform, Unusable};

@@ -4,6 +4,8 @@
 //! Uses only additions, multiplications and divisions of IEEE doubles, which are the same on every machine; logarithms
 //! and powers of a system library are not.
 
+use std::f64::consts::LN_2;
+
 use shardpack_format::permutation::mix;
 
 /// The odd increment of SplitMix64: 2^64 divided by the golden ratio.
@@ -22,6 +24,12 @@ impl Draws {
     /// 64 random bits: the `number`-th output of SplitMix64, from 0, with the key as its state.
     fn bits(self, number: u64) -> u64 {
         mix(self.0.wrapping_add(STEP.wrapping_mul(number + 1)))
+    }
+
+    /// Four random numbers of 16 bits.
+    pub(super) fn words(self, number: u64) -> [u16; 4] {
+        let bits = self.bits(number);
+        [bits as u16, (bits >> 16) as u16, (bits >> 32) as u16, (bits >> 48) as u16]
     }
 
     /// At least 0 and less than 1: a multiple of 2^-53.
@@ -64,6 +72,23 @@ pub(super) fn ln(x: f64) -> f64 {
     logarithm
 }
 
+/// As [`exp`], for any `x`: 0 below -700, infinite above 700.
+pub(super) fn wide_exp(x: f64) -> f64 {
+    if x.abs() > 700.0 {
+        return if x > 0.0 { f64::INFINITY } else { 0.0 };
+    }
+    let power = (x / LN_2).round();
+    // -1010 to 1010, so that the exponent is that of a normal number.
+    exp(x - power * LN_2) * f64::from_bits(((power as i64 + 1023) as u64) << 52)
+}
+
+/// As [`ln`], for any normal `x` above 0.
+pub(super) fn wide_ln(x: f64) -> f64 {
+    let bits = x.to_bits();
+    let (exponent, significand) = ((bits >> 52) as i32 - 1023, bits & ((1 << 52) - 1) | 1023 << 52);
+    ln(f64::from_bits(significand)) + f64::from(exponent) * LN_2
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,6 +100,16 @@ mod tests {
             assert!((ln(x) - x.ln()).abs() < 1e-14, "{x}");
             assert!((exp(x.ln()) / x - 1.0).abs() < 1e-14, "{x}");
         }
+    }
+
+    #[test]
+    fn wide_powers_and_logarithms_are_those_of_the_library() {
+        for step in -6990..=6990 {
+            let x = f64::from(step) / 10.0;
+            assert!((wide_exp(x) / x.exp() - 1.0).abs() < 1e-12, "{x}");
+            assert!((wide_ln(x.exp()) - x).abs() < 1e-12 * x.abs().max(1.0), "{x}");
+        }
+        assert_eq!((wide_exp(-1e9), wide_exp(1e9)), (0.0, f64::INFINITY));
     }
 
     #[test]

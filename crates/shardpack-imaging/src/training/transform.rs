@@ -5,8 +5,9 @@
 use std::fmt;
 
 use super::{
-    augment::{Erasing, Operation},
+    augment::{self, Erasing, Operation},
     geometry::{self, Geometry},
+    mixing::Mixing,
     random,
     shape::{Axes, Dtype, Size},
     slot::Levels,
@@ -165,6 +166,8 @@ pub struct Transform {
     options: Options,
     operations: Vec<Operation>,
     erasing: Option<Erasing>,
+    /// Each with its probability.
+    mixing: Vec<(Mixing, f64)>,
     levels: Levels,
     log_ratio: (f64, f64),
 }
@@ -233,7 +236,7 @@ impl Transform {
             }
         }
         let levels = Levels::new(options.dtype, options.normalise);
-        Ok(Self { options, operations: Vec::new(), erasing: None, levels, log_ratio })
+        Ok(Self { options, operations: Vec::new(), erasing: None, mixing: Vec::new(), levels, log_ratio })
     }
 
     /// With operations on the levels of the slot, in this order, and erasing of its numbers at the end.
@@ -245,6 +248,17 @@ impl Transform {
         operations.iter().try_for_each(|operation| operation.check(size)).map_err(Unusable)?;
         erasing.map_or(Ok(()), |erasing| erasing.check(self.options.dtype)).map_err(Unusable)?;
         Ok(Self { operations, erasing, ..self })
+    }
+
+    /// With a way to mix the images of each batch: one of `mixing`, each with its probability, or none. [`Transform::mix`] does it.
+    ///
+    /// # Errors
+    /// Parameters outside the ranges of [`Mixing`], and probabilities that are not 0 to 1.
+    pub fn mixed(self, mixing: Vec<(Mixing, f64)>) -> Result<Self, Unusable> {
+        for (one, p) in &mixing {
+            one.check().and_then(|()| augment::chance("mixing", *p)).map_err(Unusable)?;
+        }
+        Ok(Self { mixing, ..self })
     }
 
     /// Its parameters.
@@ -292,6 +306,11 @@ impl Transform {
     /// Erasing of numbers of the slot.
     pub fn erasing(&self) -> Option<&Erasing> {
         self.erasing.as_ref()
+    }
+
+    /// The ways to mix the images of a batch, with their probabilities.
+    pub fn mixing(&self) -> &[(Mixing, f64)] {
+        &self.mixing
     }
 
     pub(super) fn levels(&self) -> &Levels {

@@ -109,7 +109,7 @@ fn geometry_is_left_out_if_operations_move_pixels() {
 #[test]
 fn erased_boxes_have_the_shares_and_aspects_that_were_asked_for() {
     let size = Size { height: 40, width: 60 };
-    let erasing = Erasing { p: 0.7, scale: (0.1, 0.2), ratio: (0.5, 2.0), value: [201.0, 202.0, 203.0] };
+    let erasing = Erasing { p: 0.7, scale: (0.1, 0.2), ratio: (0.5, 2.0), value: Some([201.0, 202.0, 203.0]) };
     let mut erased = 0;
     for (number, dtype) in [Dtype::Uint8, Dtype::Float32, Dtype::Float16, Dtype::Bfloat16].into_iter().enumerate() {
         for (axes, key) in [Axes::Hwc, Axes::Chw].into_iter().flat_map(|axes| (0..60).map(move |key| (axes, key))) {
@@ -160,10 +160,12 @@ fn erasing_outside_its_ranges_is_refused() {
     };
     for (dtype, erasing, expected) in [
         (Dtype::Uint8, good, ""),
-        (Dtype::Float32, Erasing { value: [-2.5, 0.0, 0.0], ..good }, ""),
-        (Dtype::Uint8, Erasing { value: [0.0, 0.5, 0.0], ..good }, "the value 0.5"),
-        (Dtype::Uint8, Erasing { value: [256.0, 0.0, 0.0], ..good }, "the value 256"),
-        (Dtype::Float16, Erasing { value: [f32::NAN, 0.0, 0.0], ..good }, "the value NaN"),
+        (Dtype::Float32, Erasing { value: Some([-2.5, 0.0, 0.0]), ..good }, ""),
+        (Dtype::Uint8, Erasing { value: Some([0.0, 0.5, 0.0]), ..good }, "the value 0.5"),
+        (Dtype::Uint8, Erasing { value: Some([256.0, 0.0, 0.0]), ..good }, "the value 256"),
+        (Dtype::Float16, Erasing { value: Some([f32::NAN, 0.0, 0.0]), ..good }, "the value NaN"),
+        (Dtype::Float32, Erasing { value: None, ..good }, ""),
+        (Dtype::Uint8, Erasing { value: None, ..good }, "random numbers need floats"),
         (Dtype::Uint8, Erasing { p: 2.0, ..good }, "2 is no probability"),
         (Dtype::Uint8, Erasing { scale: (0.5, 0.1), ..good }, "scale: 0.5 to 0.1"),
         (Dtype::Uint8, Erasing { ratio: (0.0, 1.0), ..good }, "ratio: 0 to 1"),

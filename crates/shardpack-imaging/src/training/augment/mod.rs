@@ -119,7 +119,7 @@ pub(super) struct Augmenter {
 const NUMBERS: u64 = 1000;
 
 /// `value` is a probability.
-fn chance(what: &str, value: f64) -> Result<(), String> {
+pub(super) fn chance(what: &str, value: f64) -> Result<(), String> {
     if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(format!("{what}: {value} is no probability of 0 to 1")) }
 }
 
