@@ -31,6 +31,7 @@ pub struct Batch {
     pub(crate) payloads: Vec<Payload>,
     /// For each view, the cut of each image.
     pub(crate) geometries: Vec<Vec<Geometry>>,
+    pub(crate) mixed_labels: Option<Vec<f32>>,
     pub(crate) columns: Vec<Column>,
     pub(crate) state: State,
     pub(crate) ring: Arc<Ring>,
@@ -72,6 +73,13 @@ impl Batch {
     /// The label of each sample; [`NO_LABEL`] for samples without one.
     pub fn labels(&self) -> &[i64] {
         &self.labels
+    }
+
+    /// The labels of mixed images ([`Transform::mix`](crate::training::Transform::mix)) as shares of
+    /// [`Options::mixed_classes`](crate::Options::mixed_classes) classes, `[len, classes]`, which add up to 1 for each image; `None`
+    /// if the transform mixes no images.
+    pub fn mixed_labels(&self) -> Option<&[f32]> {
+        self.mixed_labels.as_deref()
     }
 
     /// The outputs: a contiguous array of [`Batch::len`] slots, with shape and dtype from the options of the output; of several

@@ -20,11 +20,11 @@ use shardpack_runtime::{Instant, threads};
 use crate::{
     Output,
     advice::Facts,
-    batch::Batch,
+    batch::{Batch, NO_LABEL},
     columns::{Column, Gathered, Wanted},
     facts,
     feed::{Feed, Handle, Next},
-    fill_slot::{Making, Slotted},
+    fill_slot::{KeptSample, Making, Slotted},
     fork_guard,
     order::RankLanes,
     receipt::{Bad, Receipt},
@@ -463,6 +463,18 @@ impl Shared {
             false => made_of.iter().filter_map(|kept| kept.geometries.get(number).copied()).collect(),
         };
         let geometries = views.iter().enumerate().map(cuts).collect();
+        let mixed_labels = match views {
+            // Mixing is for one view.
+            [view] if !view.mixing().is_empty() => match mixed(view, making.mixed_classes, &made_of, &mut slots) {
+                Ok(labels) => Some(labels),
+                Err(error) => {
+                    self.ring.give_back(slots, false);
+                    self.outlet.put(sequence, Finished::Failed(error));
+                    return;
+                }
+            },
+            _ => None,
+        };
         let payloads = made_of.into_iter().filter_map(|kept| kept.payload).collect();
         let names = making.columns.iter().map(|wanted| wanted.name.clone());
         let columns = names.zip(columns).map(|(name, column)| Column { name, values: column.into_values() }).collect();
@@ -478,6 +490,7 @@ impl Shared {
             slots: Some(slots),
             payloads,
             geometries,
+            mixed_labels,
             columns,
             state,
             ring,
@@ -485,4 +498,31 @@ impl Shared {
         };
         self.outlet.put(sequence, Finished::Batch(FinishedBatch { batch, wanted, repeated, bad }));
     }
+}
+
+/// Mixes the images of a batch. Returns their labels as shares of `classes` classes.
+///
+/// # Errors
+/// If a sample has no label, or one beyond the classes.
+fn mixed(view: &Transform, classes: usize, made_of: &[KeptSample], slots: &mut Slots) -> Result<Vec<f32>> {
+    let class = |kept: &KeptSample| match usize::try_from(kept.label) {
+        Ok(label) if label < classes => Ok(label),
+        _ => {
+            let label =
+                if kept.label == NO_LABEL { "no label".to_owned() } else { format!("the label {}", kept.label) };
+            let what = format!("sample {}: {label}, and MixUp and CutMix mix {classes} classes", kept.sample);
+            Err(Error::data(what))
+        }
+    };
+    let labels = made_of.iter().map(class).collect::<Result<Vec<_>>>()?;
+    let mut shares = vec![0.0; labels.len() * classes];
+    let (Some(first), Some(last)) = (made_of.first(), labels.last()) else { return Ok(shares) };
+    let own = slots.all_mut(0, labels.len()).map_or(1.0, |images| view.mix(first.random_key, images));
+    let before = std::iter::once(last).chain(&labels);
+    for ((row, label), before) in shares.chunks_mut(classes).zip(&labels).zip(before) {
+        // Labels are below the number of classes.
+        row[*label] += own as f32;
+        row[*before] += (1.0 - own) as f32;
+    }
+    Ok(shares)
 }

@@ -34,6 +34,8 @@ pub(crate) struct Making {
     /// See [`crate::Options::parses_files`].
     pub parses_files: bool,
     pub limits: Limits,
+    /// See [`crate::Options::mixed_classes`].
+    pub mixed_classes: usize,
     /// Memory budget for decoding, shared by all threads.
     pub decoding: Arc<Budget>,
     /// The extra components.
@@ -54,6 +56,8 @@ pub(crate) struct KeptSample {
     pub source: usize,
     pub sample: u64,
     pub label: i64,
+    /// Key of the sample's random numbers.
+    pub random_key: u64,
     pub payload: Option<Payload>,
     /// The cut of each view of the image, if there is a transform.
     pub geometries: Vec<Geometry>,
@@ -182,6 +186,7 @@ impl Making {
             source: fetched.source(),
             sample: fetched.number(),
             label: source.label(sample.label()).unwrap_or(NO_LABEL),
+            random_key: key,
             payload,
             geometries,
         })

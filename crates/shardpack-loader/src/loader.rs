@@ -53,6 +53,8 @@ pub struct Options {
     /// positions stay as stored.
     /// Boxes that `pack` made from annotations have their roles without an entry; `None` leaves a component as stored.
     pub roles: BTreeMap<String, Option<Role>>,
+    /// Number of classes in [`Batch::mixed_labels`](crate::Batch::mixed_labels); 0 for those of [`Loader::classes`].
+    pub mixed_classes: usize,
     /// Policy for bad samples.
     pub on_bad: OnBad,
     /// Whether to compare each payload with its content hash.
@@ -93,6 +95,7 @@ impl Default for Options {
             output: Output::Encoded,
             components: Vec::new(),
             roles: BTreeMap::new(),
+            mixed_classes: 0,
             on_bad: OnBad::Error,
             check_content: false,
             limits: Limits::default(),
@@ -154,6 +157,23 @@ fn source(part: MixPart, options: &Options) -> Result<PlanSource> {
     Ok(PlanSource { dataset, selection, quotas, identities, columns, chosen, labels: None })
 }
 
+/// Checks that images can be mixed. Returns the number of classes of their labels.
+fn mixed_classes(options: &Options, classes: &[String]) -> Result<usize> {
+    let Output::Images(views) = &options.output else { return Ok(0) };
+    if views.iter().all(|view| view.mixing().is_empty()) {
+        return Ok(0);
+    }
+    let help = |what: String| Err(Error::usage(what).help("MixUp(num_classes=…) gives the number of classes"));
+    match options.mixed_classes.max(classes.len()) {
+        _ if views.len() > 1 => Err(Error::usage("MixUp and CutMix mix images of one view, and there are several")),
+        0 => help("MixUp and CutMix mix labels, and the dataset has no names of classes".to_owned()),
+        most if options.mixed_classes > 0 && most > options.mixed_classes => {
+            help(format!("MixUp and CutMix mix {} classes, and the dataset has {most}", options.mixed_classes))
+        }
+        most => Ok(most),
+    }
+}
+
 impl Loader {
     /// A loader of `dataset`.
     ///
@@ -200,7 +220,7 @@ impl Loader {
         let Some(first) = parts.first() else { return Err(Error::usage("a mix of no datasets")) };
         let given = state.map(|state| state.order(&first.dataset)).transpose()?;
         let mut sources = parts.into_iter().map(|part| source(part, &options)).collect::<Result<Vec<_>>>()?;
-        let classes = classes::merge(&mut sources)?.into();
+        let classes: Arc<[String]> = classes::merge(&mut sources)?.into();
         let order = match given {
             Some(order) => order,
             None => {
@@ -227,7 +247,8 @@ impl Loader {
             let what = format!("an epoch of {samples} samples has no batch of {batch} for {world} ranks");
             return Err(Error::usage(what).in_file(plan.sources[0].dataset.folder()));
         }
-        let loader = Self { plan, options, classes };
+        let mixed_classes = mixed_classes(&options, &classes)?;
+        let loader = Self { plan, options: Options { mixed_classes, ..options }, classes };
         loader.columns()?;
         Ok(loader)
     }
@@ -394,6 +415,7 @@ impl Loader {
         let kind = match output {
             Output::Images(views) if views.len() > 1 => CutKind::Several,
             Output::Images(views) if views.iter().any(Transform::moves) => CutKind::Moved,
+            Output::Images(views) if views.iter().any(|view| !view.mixing().is_empty()) => CutKind::Mixed,
             Output::Images(_) => CutKind::One,
             _ => CutKind::None,
         };
@@ -438,6 +460,7 @@ impl Loader {
             on_bad: self.options.on_bad,
             parses_files: self.options.parses_files,
             limits: self.options.limits,
+            mixed_classes: self.options.mixed_classes,
             decoding: Arc::new(Budget::new(self.decoding_bytes(threads))),
             columns: self.columns()?,
             counters: Arc::clone(&counters),

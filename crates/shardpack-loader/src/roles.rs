@@ -147,6 +147,7 @@ pub(crate) fn resolve(
             "there are several views of an image, and components follow one",
             "; batch.boxes_cropped has the cuts of each view",
         ),
+        CutKind::Mixed => ("MixUp and CutMix mix images, and components are not mixed", ""),
         CutKind::None | CutKind::One => return Ok(roles),
     };
     match components.iter().zip(&roles).find(|(_, role)| role.is_some()) {
@@ -167,6 +168,8 @@ pub(crate) enum CutKind {
     One,
     /// One view, whose pixels move further after the cut.
     Moved,
+    /// One view, whose images are mixed.
+    Mixed,
     Several,
 }
 
