@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
-from ._options import number, numbers, whole
+from ._options import number, numbers, whole, whole_or_none
 from ._sizes import shown
 from .errors import UsageError
 
@@ -353,6 +353,7 @@ class RandomErasing(Step):
         scale: Smallest and largest share of the area, 0 to 1.
         ratio: Smallest and largest height divided by width, 0.001 to 1000.
         value: The number that is written, or one for red, green and blue: normalised numbers, or levels for uint8.
+            `"random"`: random numbers with mean 0 and variance 1, for floats only.
 
     Example:
         from shardpack.transforms import Normalize, RandomErasing, RandomResizedCrop
@@ -363,15 +364,122 @@ class RandomErasing(Step):
     p: float = 0.5
     scale: tuple[float, float] = (0.02, 0.33)
     ratio: tuple[float, float] = (0.3, 3.3)
-    value: Union[float, Sequence[float]] = 0.0
+    value: Union[float, Sequence[float], str] = 0.0
 
     def _request(self) -> Any:
-        if isinstance(self.value, str):
-            raise UsageError("RandomErasing: value='random'", help="a number, or three for red, green and blue")
         value = [self.value] * 3 if not isinstance(self.value, (list, tuple)) else self.value
         return {
             "p": number(self.p, "RandomErasing: p", 0.0, 1.0),
             "scale": numbers(self.scale, "RandomErasing: scale", 2, 0.0),
             "ratio": numbers(self.ratio, "RandomErasing: ratio", 2, 0.0),
-            "value": numbers(value, "RandomErasing: value", 3),
+            "value": None if self.value == "random" else numbers(value, "RandomErasing: value", 3),
         }
+
+
+class Mixing(Step):
+    """Base class of the steps that mix the images of a batch; other subclasses are refused."""
+
+    def _request(self) -> list[Any]:
+        """JSON for the native part: ways to mix, each with its probability."""
+        raise UsageError(f"{shown(self)} is no native transform", help="batch_transform takes any function")
+
+    @property
+    def _classes(self) -> int:
+        """The number of classes, or 0."""
+        raise NotImplementedError
+
+
+class _Pairs(Mixing):
+    alpha: float
+    num_classes: Optional[int]
+    _name: str
+
+    def _request(self) -> list[Any]:
+        alpha = number(self.alpha, f"{type(self).__name__}: alpha", 0.0)
+        return [[{self._name: {"alpha": alpha}}, 1.0]]
+
+    @property
+    def _classes(self) -> int:
+        return whole_or_none(self.num_classes, f"{type(self).__name__}: num_classes", 1, 1 << 24) or 0
+
+
+@dataclass(frozen=True)
+class MixUp(_Pairs):
+    """Mix each image of a batch with the one before it, by one share for the batch.
+
+    Labels are `[B, classes] float32`: the shares of the classes.
+
+    Args:
+        alpha: Parameter of the distribution Beta(alpha, alpha) of shares, above 0, up to 100.
+        num_classes: Number of classes. `None`: those of the dataset.
+
+    Example:
+        from shardpack.transforms import MixUp, Normalize, RandomResizedCrop
+
+        loader = shardpack.Loader("packed", 64, transform=[RandomResizedCrop(96), Normalize(), MixUp(0.2)])
+        images, labels = next(iter(loader))
+        print(tuple(labels.shape) == (64, len(loader.classes)))  # True
+    """
+
+    alpha: float = 1.0
+    num_classes: Optional[int] = None
+    _name = "mix_up"
+
+
+@dataclass(frozen=True)
+class CutMix(_Pairs):
+    """Replace a random box in each image of a batch by that of the one before it.
+
+    Labels are `[B, classes] float32`: the shares of the classes. The box is the same for the whole batch.
+
+    Args:
+        alpha: Parameter of the distribution Beta(alpha, alpha) of the share that stays, above 0, up to 100.
+        num_classes: Number of classes. `None`: those of the dataset.
+
+    Example:
+        from shardpack.transforms import CutMix, RandomResizedCrop
+
+        loader = shardpack.Loader("packed", 64, transform=[RandomResizedCrop(96), CutMix()])
+    """
+
+    alpha: float = 1.0
+    num_classes: Optional[int] = None
+    _name = "cut_mix"
+
+
+@dataclass(frozen=True)
+class RandomChoice(Mixing):
+    """Apply one of `MixUp` and `CutMix` to each batch.
+
+    Args:
+        transforms: The steps.
+        p: Probability of each step; with a sum below 1, the rest of the batches stay as they are. `None`: equal ones.
+
+    Example:
+        from shardpack.transforms import CutMix, MixUp, RandomChoice, RandomResizedCrop
+
+        steps = [RandomResizedCrop(96), RandomChoice([MixUp(0.2), CutMix()], p=[0.4, 0.4])]
+        loader = shardpack.Loader("packed", 64, transform=steps)
+    """
+
+    transforms: Sequence[Mixing]
+    p: Optional[Sequence[float]] = None
+
+    def _request(self) -> list[Any]:
+        if not isinstance(self.transforms, (list, tuple)) or not self.transforms:
+            raise UsageError(f"RandomChoice: transforms={shown(self.transforms)}: a list of MixUp and CutMix is wanted")
+        for step in self.transforms:
+            if not isinstance(step, (MixUp, CutMix)):
+                raise UsageError(f"RandomChoice: {shown(step)} is neither MixUp nor CutMix")
+        count = len(self.transforms)
+        shares = [1 / count] * count if self.p is None else numbers(self.p, "RandomChoice: p", count, 0.0)
+        if sum(shares) > 1 + 1e-9:
+            raise UsageError(f"RandomChoice: p={shown(self.p)}: the sum of probabilities is at most 1")
+        return [[way, share] for step, share in zip(self.transforms, shares) for way, _ in step._request()]
+
+    @property
+    def _classes(self) -> int:
+        found = {step._classes for step in self.transforms}
+        if len(found) > 1:
+            raise UsageError("RandomChoice: its steps have different num_classes")
+        return found.pop()

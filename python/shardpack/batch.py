@@ -155,7 +155,7 @@ def _pictures(images: Any, labels: Any, classes: Sequence[str]) -> Optional[str]
         if pixels.ndim != 4:
             return None
         shown = (("png", png(one)) for one in _levels(pixels))
-    names = [class_name(classes, int(label)) for label in labels[:_SHOWN]]
+    names = [_caption(classes, label) for label in np.asarray(labels[:_SHOWN])]
     return figures(shown, names) + f"<p>{len(labels)} samples</p>"
 
 
@@ -164,6 +164,14 @@ def class_name(classes: Sequence[str], label: int) -> str:
     if label == NO_LABEL:
         return ""
     return classes[label] if 0 <= label < len(classes) else str(label)
+
+
+def _caption(classes: Sequence[str], label: Any) -> str:
+    """The class of an image, or the classes of a mixed one with their shares."""
+    if label.ndim == 0:
+        return class_name(classes, int(label))
+    mixed = np.flatnonzero(label)
+    return ", ".join(f"{class_name(classes, int(one))} {label[one]:.2f}" for one in mixed[np.argsort(-label[mixed])])
 
 
 def figures(images: Iterable[tuple[str, bytes]], names: Sequence[str]) -> str:

@@ -106,7 +106,7 @@ class Loader:
 
     Yields:
         `Batch`, a tuple, or `NamedBatch`, a dict. Images: `[B, 3, H, W] uint8`, RGB, or layout and dtype of the
-        `Pipeline`. Labels: `[B] int64`, `NO_LABEL` if missing.
+        `Pipeline`. Labels: `[B] int64`, `NO_LABEL` if missing; `[B, classes] float32` with `MixUp` or `CutMix`.
 
     Raises:
         UsageError: If an option is invalid, a dataset or component is missing, `memory` is too small, or an epoch has
@@ -195,6 +195,12 @@ class Loader:
             )
         if flag(pin_memory, "pin_memory") and (transform is None or output == "numpy"):
             raise UsageError("pin_memory is for images that a native transform makes, as torch tensors")
+        mixed_classes = next((one._mixed_classes for one in pipelines if one._mixed_classes is not None), None)
+        if mixed_classes is not None and (after is not None or collate_fn is not None):
+            raise UsageError(
+                "MixUp and CutMix mix whole batches, and after and collate_fn take samples",
+                help="batch_transform=function is called with the mixed batch",
+            )
         stores = _loading.stores_of(parts, Settings.of(store), Settings().with_cache(cache_dir, cache_bytes))
         opened = [open_native(one.path, store=settings) for one, settings in zip(parts, stores)]
         #: Datasets until the engine takes them, so that manifests are read once.
@@ -233,6 +239,7 @@ class Loader:
             "renumber": flag(renumber, "renumber"),
             "components": self._components,
             "roles": {name: role for name, role in found_roles.items() if name in self._components},
+            "mixed_classes": mixed_classes or 0,
             "on_bad": choice(on_bad, "on_bad", ("error", "skip", "replace")),
             "check_content": flag(check_content, "check_content"),
             "raw": raw,

@@ -4,8 +4,9 @@
 
     loader = shardpack.Loader("packed", 64, transform=[RandomResizedCrop(224), RandomHorizontalFlip()])
 
-Order of the steps: `Resize`, then `CenterCrop`, `RandomCrop` or `RandomResizedCrop`, then flips, then any augmentations
-in the given order (`ColorJitter`, `RandomApply`, `RandAugment` and others), then `Normalize`, then `RandomErasing`.
+Order of the steps: `Resize`, then `Pad`, then `CenterCrop`, `RandomCrop` or `RandomResizedCrop`, then flips, then any
+augmentations in the given order (`ColorJitter`, `RandomApply`, `RandAugment` and others), then `Normalize`, then
+`RandomErasing`, then `MixUp`, `CutMix`, or `RandomChoice` of both.
 For other transforms, use `sample_transform` of the loader. `Loader` and `Pipeline` check the values and raise
 `UsageError`.
 """
@@ -21,11 +22,15 @@ from ._sizes import shown
 from ._steps import (
     Augmentation,
     ColorJitter,
+    CutMix,
     GaussianBlur,
+    Mixing,
+    MixUp,
     RandAugment,
     RandomAdjustSharpness,
     RandomApply,
     RandomAutocontrast,
+    RandomChoice,
     RandomEqualize,
     RandomErasing,
     RandomGrayscale,
@@ -41,15 +46,20 @@ __all__ = [
     "Augmentation",
     "CenterCrop",
     "ColorJitter",
+    "CutMix",
     "GaussianBlur",
     "IMAGENET_MEAN",
     "IMAGENET_STD",
+    "MixUp",
+    "Mixing",
     "Normalize",
+    "Pad",
     "Pipeline",
     "RandAugment",
     "RandomAdjustSharpness",
     "RandomApply",
     "RandomAutocontrast",
+    "RandomChoice",
     "RandomCrop",
     "RandomEqualize",
     "RandomErasing",
@@ -139,6 +149,22 @@ class Resize(Step):
 
     size: Size
     interpolation: str = "bilinear"
+
+
+@dataclass(frozen=True)
+class Pad(Step):
+    """Add black around the image, after `Resize` and before `RandomCrop` or no crop.
+
+    Args:
+        padding: Pixels on each side; or `(left and right, top and bottom)`, or `(left, top, right, bottom)`.
+
+    Example:
+        steps = [shardpack.transforms.Resize((56, 56)), shardpack.transforms.Pad((4, 2, 0, 2))]
+        images, labels = next(iter(shardpack.Loader("packed", 64, transform=steps)))
+        print(tuple(images.shape))  # (64, 3, 60, 60)
+    """
+
+    padding: Union[int, Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -251,12 +277,16 @@ class Pipeline:
     reduce: bool = True
     upright: bool = False
     _request: dict[str, Any] = field(init=False, repr=False, compare=False)
+    #: Number of classes of mixed labels, or 0; `None` if images are not mixed.
+    _mixed_classes: int | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_request", self._read())
-
-    def _read(self) -> dict[str, Any]:
         found, operations = _in_order(self.steps)
+        mixing = next((step for step in found.values() if isinstance(step, Mixing)), None)
+        object.__setattr__(self, "_request", self._read(found, operations, mixing))
+        object.__setattr__(self, "_mixed_classes", None if mixing is None else mixing._classes)
+
+    def _read(self, found: dict[type, Any], operations: list[Augmentation], mixing: Mixing | None) -> dict[str, Any]:
         normalise, erasing = found.get(Normalize), found.get(RandomErasing)
         dtype = ("uint8" if normalise is None else "float32") if self.dtype is None else _dtype(self.dtype)
         by = found.get(RandomResizedCrop) or found.get(Resize) or Resize(1)
@@ -270,6 +300,7 @@ class Pipeline:
             **flips,
             "operations": [step._request() for step in operations],
             "erasing": None if erasing is None else erasing._request(),
+            "mixing": [] if mixing is None else mixing._request(),
             "axes": choice(self.layout, "layout", ("CHW", "HWC")),
             "dtype": dtype,
             "normalise": None
@@ -283,11 +314,13 @@ class Pipeline:
 #: Steps in their order.
 _ORDER: Sequence[tuple[type[Step], ...]] = (
     (Resize,),
+    (Pad,),
     (CenterCrop, RandomCrop, RandomResizedCrop),
     (RandomHorizontalFlip, RandomVerticalFlip),
     (Augmentation,),
     (Normalize,),
     (RandomErasing,),
+    (MixUp, CutMix, RandomChoice),
 )
 
 
@@ -305,7 +338,8 @@ def _in_order(steps: Any) -> tuple[dict[type, Any], list[Augmentation]]:
         if place < at or type(step) in found:
             raise UsageError(
                 f"{type(step).__name__} comes too late",
-                help="Resize, a crop, flips, augmentations such as ColorJitter, Normalize, RandomErasing, in this order",
+                help="Resize, Pad, a crop, flips, augmentations such as ColorJitter, Normalize, RandomErasing, and one of MixUp, "
+                "CutMix and RandomChoice, in this order",
             )
         if isinstance(step, Augmentation):
             operations.append(step)
@@ -320,6 +354,10 @@ def _in_order(steps: Any) -> tuple[dict[type, Any], list[Augmentation]]:
 def _cut(found: dict[type, Any]) -> dict[str, Any]:
     """The request for the crop."""
     resize, center, random = found.get(Resize), found.get(CenterCrop), found.get(RandomResizedCrop)
+    pad = found.get(Pad)
+    if pad is not None and (center is not None or random is not None):
+        raise UsageError("Pad before a crop that is not RandomCrop", help="leave Pad out")
+    around = [0] * 4 if pad is None else _padding(pad.padding, "Pad: padding")
     if random is not None:
         if resize is not None:
             raise UsageError("Resize before RandomResizedCrop changes pixels twice", help="leave Resize out")
@@ -342,7 +380,7 @@ def _cut(found: dict[type, Any]) -> dict[str, Any]:
             "random": {
                 "resize": how,
                 "size": _both(crop.size, "RandomCrop: size"),
-                "padding": _padding(crop.padding),
+                "padding": [sum(sides) for sides in zip(around, _padding(crop.padding, "RandomCrop: padding"))],
                 "pad_if_needed": flag(crop.pad_if_needed, "RandomCrop: pad_if_needed"),
             }
         }
@@ -351,15 +389,21 @@ def _cut(found: dict[type, Any]) -> dict[str, Any]:
             "images of a batch need one size",
             help="Resize((height, width)), CenterCrop(size), RandomCrop(size) or RandomResizedCrop(size)",
         )
-    return {"whole": how["exact"]}
+    height, width = how["exact"]
+    if any(around):
+        # A crop of the size of the padded image has one place.
+        left, top, right, bottom = around
+        size = [height + top + bottom, width + left + right]
+        return {"random": {"resize": how, "size": size, "padding": around, "pad_if_needed": False}}
+    return {"whole": [height, width]}
 
 
-def _padding(padding: Any) -> list[int]:
+def _padding(padding: Any, name: str) -> list[int]:
     """Pixels left, above, right and below, as torchvision reads them."""
     sides = list(padding) if isinstance(padding, (list, tuple)) else [0 if padding is None else padding]
     if len(sides) not in (1, 2, 4):
-        raise UsageError(f"RandomCrop: padding={shown(padding)}: one number, two or four are wanted")
-    sides = [whole(side, "RandomCrop: padding", 0, _SIDE_END) for side in sides]
+        raise UsageError(f"{name}={shown(padding)}: one number, two or four are wanted")
+    sides = [whole(side, name, 0, _SIDE_END) for side in sides]
     return (sides * 4)[:4]
 
 

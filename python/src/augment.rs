@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use serde::Deserialize;
 use shardpack_loader::{
     Error, Limits,
-    training::{Adjustment, Erasing, Operation, Range, Worker},
+    training::{Adjustment, Erasing, Mixing, Operation, Range, Worker},
 };
 
 use crate::{
@@ -45,7 +45,26 @@ pub struct ErasingRequest {
     p: f64,
     scale: Range,
     ratio: Range,
-    value: [f32; 3],
+    /// `None` for random numbers.
+    value: Option<[f32; 3]>,
+}
+
+/// `MixUp` or `CutMix`.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum MixingRequest {
+    MixUp { alpha: f64 },
+    CutMix { alpha: f64 },
+}
+
+impl MixingRequest {
+    /// The way to mix.
+    pub fn mixing(&self) -> Mixing {
+        match *self {
+            Self::MixUp { alpha } => Mixing::MixUp { alpha },
+            Self::CutMix { alpha } => Mixing::CutMix { alpha },
+        }
+    }
 }
 
 impl OperationRequest {

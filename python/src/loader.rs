@@ -1,7 +1,7 @@
 //! The loader behind `shardpack.Loader`: options, and values derived without reading data.
 
 use pyo3::{exceptions::PyIndexError, prelude::*};
-use shardpack_loader::{Loader, Output};
+use shardpack_loader::Loader;
 
 use crate::{
     dataset::{Dataset, fsdecode},
@@ -121,7 +121,6 @@ impl Engine {
         let state = options::state(py, state)?;
         let memories = memories.into_iter().map(memory::lend).collect::<PyResult<Vec<_>>>()?;
         let batches = detached(py, || self.loader.batches_in(&state, memories))?.or_raise(py)?;
-        let has_payloads = matches!(self.loader.options().output, Output::Encoded);
-        Ok(Stream::new(batches, self.slots.clone(), has_payloads))
+        Ok(Stream::new(batches, self.slots.clone(), self.loader.options()))
     }
 }

@@ -12,7 +12,7 @@ use shardpack_loader::{
 };
 use shardpack_reader::StoreSettings;
 
-use crate::augment::{ErasingRequest, OperationRequest};
+use crate::augment::{ErasingRequest, MixingRequest, OperationRequest};
 
 /// All options of a loader.
 #[derive(Deserialize)]
@@ -37,6 +37,8 @@ pub struct Request {
     components: Vec<String>,
     /// Components that follow the cut of the image; `None` for those that stay as stored.
     roles: BTreeMap<String, Option<String>>,
+    /// Number of classes of mixed labels; 0 for those of the dataset.
+    mixed_classes: usize,
     on_bad: String,
     check_content: bool,
     /// Whether components are handed out as stored.
@@ -102,6 +104,8 @@ pub struct TransformRequest {
     flip_vertical: f64,
     operations: Vec<OperationRequest>,
     erasing: Option<ErasingRequest>,
+    /// `MixUp` and `CutMix` with their probabilities.
+    mixing: Vec<(MixingRequest, f64)>,
     axes: String,
     dtype: String,
     normalise: Option<([f32; 3], [f32; 3])>,
@@ -199,7 +203,10 @@ impl TransformRequest {
         };
         let operations = self.operations.iter().map(OperationRequest::operation).collect();
         let erasing = self.erasing.as_ref().map(ErasingRequest::erasing);
-        let transform = Transform::new(options).and_then(|transform| transform.augmented(operations, erasing));
+        let mixing = self.mixing.iter().map(|(mixing, p)| (mixing.mixing(), *p)).collect();
+        let transform = Transform::new(options)
+            .and_then(|transform| transform.augmented(operations, erasing))
+            .and_then(|transform| transform.mixed(mixing));
         transform.map_err(|error| Error::usage(error.to_string()))
     }
 }
@@ -242,6 +249,7 @@ impl Request {
             output,
             components: self.components.clone(),
             roles: self.roles()?,
+            mixed_classes: self.mixed_classes,
             on_bad: named("on_bad", &self.on_bad, &policies)?,
             check_content: self.check_content,
             limits,

@@ -10,7 +10,7 @@ use pyo3::{
     prelude::*,
     types::{PyBytes, PyList, PyString},
 };
-use shardpack_loader::{Batches, Form, Payload, Values, advice, training::Geometry};
+use shardpack_loader::{Batches, Form, Options, Output, Payload, Values, advice, training::Geometry};
 
 use crate::{
     arrays::Array,
@@ -30,6 +30,8 @@ pub struct Stream {
     slots: Vec<Slot>,
     /// Whether payloads were requested.
     has_payloads: bool,
+    /// Number of classes of mixed labels.
+    mixed_classes: usize,
 }
 
 /// Payloads as stored.
@@ -78,7 +80,7 @@ pub struct Batch {
     images: Vec<Py<Array>>,
     /// The address of the images in memory of the caller.
     address: Option<usize>,
-    /// `[B] int64`.
+    /// `[B] int64`, or of mixed images `[B, classes] float32`.
     labels: Py<Array>,
     /// Numbers of the samples in the dataset: `[B] uint64`.
     numbers: Py<Array>,
@@ -97,8 +99,9 @@ pub struct Batch {
 
 impl Stream {
     /// A stream of `batches`, whose views have the types `slots`.
-    pub fn new(batches: Batches, slots: Vec<Slot>, has_payloads: bool) -> Self {
-        Self { batches: Mutex::new(Some(batches)), slots, has_payloads }
+    pub fn new(batches: Batches, slots: Vec<Slot>, options: &Options) -> Self {
+        let has_payloads = matches!(options.output, Output::Encoded);
+        Self { batches: Mutex::new(Some(batches)), slots, has_payloads, mixed_classes: options.mixed_classes }
     }
 
     fn with<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&mut Batches) -> T + Send) -> PyResult<T> {
@@ -121,7 +124,17 @@ impl Stream {
         let Some(mut batch) = self.with(py, Batches::next)?.or_raise(py)? else { return Ok(None) };
         let (epoch, number, samples, state) = (batch.epoch(), batch.number(), batch.len(), batch.state().to_json());
         let array = |array: Array| Py::new(py, array);
-        let labels = array(Array::new(batch.labels().to_vec(), "<i8"))?;
+        let labels = array(match batch.mixed_labels() {
+            None => Array::new(batch.labels().to_vec(), "<i8"),
+            Some(shares) => {
+                let classes = self.mixed_classes;
+                Array::shaped(
+                    shares.iter().flat_map(|share| share.to_le_bytes()).collect(),
+                    "<f4",
+                    vec![samples, classes],
+                )
+            }
+        })?;
         let numbers = array(Array::new(batch.samples().to_vec(), "<u8"))?;
         let sources = array(Array::new(batch.sources().iter().map(|one| *one as u64).collect(), "<u8"))?;
         let cropped = batch.geometries().iter().map(|cuts| {

@@ -250,6 +250,10 @@ def test_erasing_writes_the_numbers_of_the_output(packed: Path) -> None:
             assert changed.sum() == height * width and 0.08 < changed.mean() < 0.23
     levels, _ = epoch(packed, [Resize((40, 60)), RandomErasing(1.0, value=255)])
     assert (levels == 255).all(1).any((1, 2)).all()
+    before, _ = epoch(packed, steps)
+    after, _ = epoch(packed, [*steps, RandomErasing(1.0, value="random")])
+    noise = after[before != after]
+    assert len(noise) > 10_000 and abs(noise.mean()) < 0.05 and abs(noise.var() - 1) < 0.05
 
 
 @pytest.mark.parametrize(
@@ -281,7 +285,8 @@ def test_erasing_writes_the_numbers_of_the_output(packed: Path) -> None:
         ([CenterCrop(8), RandAugment(magnitude=31)], "magnitude=31"),
         ([CenterCrop(8), RandAugment(num_magnitude_bins=1)], "num_magnitude_bins=1"),
         ([CenterCrop(8), TrivialAugmentWide(0)], "num_magnitude_bins=0"),
-        ([CenterCrop(8), RandomErasing(value="random")], "value='random'"),
+        ([CenterCrop(8), RandomErasing(value="random")], "random numbers need floats"),
+        ([CenterCrop(8), RandomErasing(value="noise")], "RandomErasing: value="),
         ([CenterCrop(8), RandomErasing(value=0.5)], "the value 0.5"),
         ([CenterCrop(8), RandomErasing(scale=(0.5, 0.1))], "erasing: scale"),
     ],

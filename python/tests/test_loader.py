@@ -270,11 +270,14 @@ def test_arrays_of_every_dtype_come_as_they_are(tmp_path: Path, dtype: str) -> N
 
 def test_stats_say_who_is_slow(packed: Path) -> None:
     made = loader(packed, range=range(64))
-    pause, start = 0.0, time.monotonic()
-    for _ in made:
-        # Ten times the first batch: the consumer is slower than the decoders on a busy machine too.
-        pause = pause or max(0.5, 10 * (time.monotonic() - start))
-        time.sleep(pause)
+    start = time.monotonic()
+    for number, _ in enumerate(made):
+        if number == 0:
+            waited = time.monotonic() - start
+            # All batches are made while the consumer works, so it has waited for the first one alone.
+            while made.stats()["samples"] < 64:
+                time.sleep(0.05)
+            time.sleep(max(0.5, 40 * waited))
     stats = made.stats()
     assert stats["samples"] >= 64 and stats["bottleneck"] == "consumer" and stats["decoded_by_table"] > 0
     with pytest.raises(shardpack.UsageError):
