@@ -576,7 +576,7 @@ class Loader:
         """Return counters and times since the threads started.
 
         Returns:
-            A dict. `bottleneck` is `"disk"`, `"decode"`, or `"consumer"` if the training itself is slowest.
+            A dict. `bottleneck` is the `bound` of `explain`.
             `samples_per_s` is the rate; times end in `_ms`, sizes in `_bytes`. `pinned` is true if batches are in
             pinned memory. URLs add `requests`, `received_bytes`, `requests_again` (retries) and `throttled`. A cache
             adds `cache_…`: reads, and bytes read, added, evicted, or left out for lack of room.
@@ -587,9 +587,7 @@ class Loader:
         if self._stream is None:
             raise UsageError("no batch has been requested yet")
         stats: dict[str, Any] = json.loads(self._stream.stats())
-        slow = "disk" if stats["disk_wait_ms"] > 0.5 * stats["consumer_wait_ms"] else "decode"
-        # Either the threads wait for room, or the consumer waits for batches.
-        stats["bottleneck"] = slow if stats["consumer_wait_ms"] > stats["full_ms"] else "consumer"
+        stats["bottleneck"] = self.explain().bound
         stats["pinned"] = self._is_pinned
         stats["samples_per_s"] = stats["samples"] / max(stats["elapsed_ms"], 1e-3) * 1e3
         return stats

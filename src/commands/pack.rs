@@ -395,7 +395,7 @@ fn kept(error: Error, planned: &Planned, dst: &Path, options: &pack::Options) ->
 
 /// Prints the plan of a dry run; fails if the list of the source has bad images and the real run would fail for them.
 fn dry(planned: &[Planned], dst: &Path, run: &RunArgs, options: &pack::Options) -> Result<Outcome> {
-    planned::print(planned, Some(dst), &options.sidecars, None, run.talk)?;
+    planned::print(planned, Some(dst), &options.sidecars, None, run.crops, run.talk)?;
     let is_bad = |one: &Planned| !pack::known_bad(&one.plans).is_empty();
     let fails = run.on_bad.policy() == OnBad::Error && planned.iter().any(is_bad);
     Ok(if fails { Outcome::Wrong } else { Outcome::Done })

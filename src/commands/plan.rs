@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             return Err(price::of_nothing());
         }
     }
-    planned::print(&all, dst, &sidecars, args.price.as_ref(), args.talk)?;
+    planned::print(&all, dst, &sidecars, args.price.as_ref(), false, args.talk)?;
     if let (Some(output), false) = (&args.output, args.talk.quiet) {
         let dst = dst.map_or_else(|| "DST".to_owned(), shell::path);
         report::say(&format!("next    shardpack pack --plan {} {dst}", shell::path(output)));

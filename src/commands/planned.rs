@@ -3,6 +3,8 @@
 use std::{collections::BTreeMap, path::Path, slice};
 
 use serde::Serialize;
+use shardpack_format::image_header::Kind;
+use shardpack_loader::advice::{self, Finding, PackFacts};
 use shardpack_packer::{
     Error, Result,
     pack::{self, Planned, Requests},
@@ -28,12 +30,14 @@ use crate::{
 const SHOWN_CLASSES: usize = 20;
 const LARGEST: usize = 10;
 
-/// Prints the numbers of the plans, one per format, for a pack with these sidecars into `dst`, if it is known.
+/// Prints the numbers of the plans, one per format, for a pack with these sidecars into `dst`, if it is known. `has_crops`: whether
+/// the pack makes crop tables.
 pub fn print(
     all: &[Planned],
     dst: Option<&Path>,
     sidecars: &sidecars::Choice,
     prices: Option<&Prices>,
+    has_crops: bool,
     talk: Talk,
 ) -> Result<()> {
     // The free space of a store is unknown.
@@ -48,7 +52,7 @@ pub fn print(
     if talk.json {
         let document = |planned| {
             let requests = requests(planned)?.map(|requests| Priced::new(requests, prices));
-            Ok(Document::new(planned, space(planned)?, requests))
+            Ok(Document { advice: advice(planned, has_crops), ..Document::new(planned, space(planned)?, requests) })
         };
         let formats = all.iter().map(document).collect::<Result<Vec<_>>>()?;
         return match formats.as_slice() {
@@ -74,9 +78,26 @@ pub fn print(
         report::print(&out)?;
         if !talk.quiet {
             say_notes(planned);
+            for finding in advice(planned, has_crops) {
+                report::say(&format!("advice  {finding}"));
+            }
         }
     }
     Ok(())
+}
+
+/// Options that make training on the dataset faster.
+fn advice(planned: &Planned, has_crops: bool) -> Vec<Finding> {
+    let (plans, looks) = (&planned.plans, planned.kinds.values().sum::<u64>());
+    let first = plans.first();
+    advice::of_pack(&PackFacts {
+        samples: plans.iter().map(|plan| plan.listing.len()).sum(),
+        sample_bytes: plans.iter().map(Plan::payload_bytes).sum(),
+        is_jpeg: planned.kinds.get(&Kind::Jpeg).is_some_and(|jpegs| jpegs * 2 > looks),
+        is_tar: first.is_some_and(|plan| plan.format().name() == "webdataset"),
+        is_resized: first.is_some_and(|plan| plan.options.recipe.is_some()),
+        has_crops,
+    })
 }
 
 fn largest(plan: &Plan) -> Vec<(u32, Vec<u8>)> {
@@ -175,6 +196,8 @@ pub struct Document<'a> {
     source: &'a str,
     /// Requests of a pack to stores; null if SRC and DST are files.
     requests: Option<Priced>,
+    /// Options that make training on the dataset faster, the greatest known gain first.
+    advice: Vec<Finding>,
 }
 
 /// The document for several formats, in their order.
@@ -259,6 +282,7 @@ impl<'a> Document<'a> {
             notes: &planned.notes,
             source: &planned.storage.name,
             requests,
+            advice: Vec::new(),
         }
     }
 }

@@ -177,3 +177,20 @@ fn the_plan_of_the_photographs_reads_well() {
     let ran = ran.says("found   32 images in 5 classes, 758.6 KiB").says("57.2 KiB  space/deep-field.jpg");
     ran.says_not("note").says_not("error");
 }
+
+#[test]
+fn a_plan_advises_options_that_make_training_faster() {
+    let bench = Bench::new();
+    (0..12).for_each(|number| bench.file(format!("a/{number}.pgm"), b"P5 1 1 255\n\0"));
+    plan(&bench, &[])
+        .code(0)
+        .says("advice  samples of ")
+        .says(" bytes in a tar, where each takes a header: --format mds");
+    plan(&bench, &["--format", "mds"]).code(0).says_not("--format mds, about");
+    let json = plan(&bench, &["--json"]).code(0).json();
+    assert_eq!((&json["advice"][0]["command"], &json["advice"][0]["gain"]), (&"--format mds".into(), &3.0.into()));
+    let (src, dst) = (photos(), bench.dst());
+    let (src, dst) = (src.to_str().unwrap(), dst.to_str().unwrap());
+    run(&["plan", src, dst]).code(0).says("pack --crops, about × 1.3").says_not("--resize");
+    run(&["pack", src, dst, "--dry-run", "--crops"]).code(0).says_not("pack --crops");
+}
