@@ -227,7 +227,8 @@ class Mapping:
         labels, numbers, sources = (np.asarray(one) for one in (native.labels, native.numbers, native.sources))
         # The seed of the run: after `load_state_dict`, it may differ from the loader's option.
         seed = json.loads(native.state)["seed"]
-        columns = outputs.columns(native.columns, self._loader._roles)
+        roles = self._loader._roles
+        columns = outputs.columns(native.columns, roles)
         items = (
             Item(
                 payload,
@@ -236,7 +237,7 @@ class Mapping:
                 native.epoch,
                 int(source),
                 seed,
-                {name: column[at] for name, column in columns.items()},
+                {name: outputs.of_sample(column, name, at, roles) for name, column in columns.items()},
                 self._loader,
                 list(crop) if isinstance(crop, tuple) else crop,
             )

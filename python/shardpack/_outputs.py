@@ -64,11 +64,22 @@ class Outputs:
 
     def columns(self, columns: Iterable[tuple[str, Any]], roles: Mapping[str, str]) -> dict[str, Any]:
         """The components of a batch by name; `roles` has those that follow the image."""
-        is_image = {name for name, role in roles.items() if role == "image"} if self.pipelines else set()
-        return {
-            name: self._view(column, self.pipelines[0]) if name in is_image else self.column(column, name)
-            for name, column in columns
-        }
+        found: dict[str, Any] = {}
+        # Columns that follow the image come once for each view.
+        views: dict[str, list[Any]] = {}
+        for name, column in columns:
+            follows = bool(self.pipelines) and roles.get(name) is not None
+            before = views.setdefault(name, []) if follows else []
+            is_image = follows and roles[name] == "image"
+            value = self._view(column, self.pipelines[len(before)]) if is_image else self.column(column, name)
+            before.append(value)
+            found[name] = before if follows and self.has_views else value
+        return found
+
+    def of_sample(self, column: Any, name: str, at: int, roles: Mapping[str, str]) -> Any:
+        """The value of sample `at`, or a list with that of each view."""
+        follows = self.has_views and roles.get(name) is not None
+        return [view[at] for view in column] if follows else column[at]
 
     def column(self, column: Any, name: str) -> Any:
         """A component for all samples of a batch."""

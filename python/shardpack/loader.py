@@ -509,7 +509,8 @@ class Loader:
             if self._classes or not self._components or bool((labels != NO_LABEL).any()):
                 batch["label"] = labels
             batch.update(self._outputs.columns(native.columns, self._roles))
-            moved = [batch[name] for name, role in self._roles.items() if role not in _loading.DECODED]
+            columns = [batch[name] for name, role in self._roles.items() if role not in _loading.DECODED]
+            moved = [view for one in columns for view in one] if self._outputs.has_views else columns
         else:
             batch, moved = Batch((content, labels)), []
         batch._tell(native, self._classes, self._outputs.cropped(native, moved))

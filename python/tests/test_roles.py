@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -214,7 +215,7 @@ def test_boxes_of_a_known_name_move_or_are_refused(tmp_path: Path) -> None:
         parts.append(shardpack.Part(tmp_path / dtype))
     for batch in shardpack.Loader(parts[:3:2], 6, **options):
         assert all(np.allclose(one, [[4, 4, 10, 10]]) for one in batch["boxes.npy"])
-    for several in ([pipeline, pipeline], [*pipeline, transforms.RandAugment()]):
+    for several in ([[*pipeline, transforms.RandAugment()], pipeline], [*pipeline, transforms.RandAugment()]):
         with pytest.raises(shardpack.UsageError, match=r"boxes\.npy(.|\n)*None} leaves it as stored"):
             shardpack.Loader(tmp_path / "float32", 3, **options | {"transform": several})
         stored = options | {"transform": several, "roles": {"boxes.npy": None}}
@@ -223,6 +224,36 @@ def test_boxes_of_a_known_name_move_or_are_refused(tmp_path: Path) -> None:
     shardpack.pack([row | {"boxes": [[0.2, 0.2, 0.5, 0.5]]}], tmp_path / "shares", columns={"boxes": "float32[n,4]"})
     with pytest.raises(shardpack.DataError, match="fractions"):
         list(shardpack.Loader(tmp_path / "shares", 1, **options))
+
+
+@pytest.mark.parametrize("output", ["numpy", *["torch"] * ("torch" in sys.modules)])
+def test_components_follow_each_view(scenes: Path, output: str) -> None:
+    small = [transforms.Resize((24, 20))]
+    views = [PIPELINES["train"], PIPELINES["train"], small]
+    options: dict[str, Any] = {"output": output, "seed": 7, "decode": {"mask": "mask", "second": "image"}}
+    options |= {"components": ["boxes.npy", "box_labels.npy", "number.txt"]}
+    several = list(shardpack.Loader(scenes, 4, transform=views, **options))
+    names = ("mask.png", "second.png", "boxes.npy", "box_labels.npy")
+    for view, pipeline in ((0, PIPELINES["train"]), (2, small)):
+        for alone, batch in zip(shardpack.Loader(scenes, 4, transform=pipeline, **options), several):
+            assert alone["number.txt"] == batch["number.txt"]
+            for name in names:
+                one, other = alone[name], batch[name][view]
+                assert len(one) == len(other) and all(np.array_equal(*pair) for pair in zip(one, other)), name
+    stored = options | {"decode": None, "roles": {"boxes": None}, "components": ["boxes.npy"]}
+    moved = 0
+    for plain, batch in zip(shardpack.Loader(scenes, 4, transform=views, **stored), several):
+        boxes, *_ = plain.boxes_cropped[1].move_boxes(plain["boxes.npy"])
+        assert np.array_equal(np.asarray(boxes.values), np.asarray(batch["boxes.npy"][1].values))
+        moved += not np.array_equal(np.asarray(batch["boxes.npy"][0].values), np.asarray(boxes.values))
+        with pytest.raises(ValueError, match="already"):
+            batch.boxes_cropped[1].move_boxes(batch["boxes.npy"][1])
+    assert moved
+    (made, *_) = shardpack.Loader(
+        scenes, 4, transform=views, after=lambda item: item.components["boxes.npy"], **options
+    )
+    for at, item in enumerate(made["image"]):
+        assert all(np.array_equal(one, view[at]) for one, view in zip(item, several[0]["boxes.npy"]))
 
 
 def test_roles_that_cannot_be_are_refused(scenes: Path) -> None:

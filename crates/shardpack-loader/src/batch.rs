@@ -130,7 +130,8 @@ impl Batch {
         std::mem::take(&mut self.columns)
     }
 
-    /// The requested components, in the order of [`Options::components`](crate::Options::components).
+    /// The requested components, in the order of [`Options::components`](crate::Options::components); then, for each further view,
+    /// those that follow it.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }

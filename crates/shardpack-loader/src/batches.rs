@@ -476,8 +476,12 @@ impl Shared {
             _ => None,
         };
         let payloads = made_of.into_iter().filter_map(|kept| kept.payload).collect();
-        let names = making.columns.iter().map(|wanted| wanted.name.clone());
-        let columns = names.zip(columns).map(|(name, column)| Column { name, values: column.into_values() }).collect();
+        let columns = making.columns.iter().zip(columns).map(|(wanted, column)| Column {
+            name: wanted.name.clone(),
+            view: wanted.view,
+            values: column.into_values(),
+        });
+        let columns = columns.collect();
         let plan = &making.plan;
         let state = State::new(plan, epoch, share.position_after(number + 1));
         let ring = Arc::clone(&self.ring);

@@ -15,6 +15,8 @@ use crate::roles::Role;
 pub struct Column {
     /// Name of the component in the manifest.
     pub name: String,
+    /// The view that it follows, from 0.
+    pub view: usize,
     /// The values.
     pub values: Values,
 }
@@ -59,6 +61,10 @@ pub(crate) enum Value<'s> {
 pub(crate) struct Wanted {
     /// Name of the component in the manifest.
     pub name: String,
+    /// Its number among the requested components.
+    pub component: usize,
+    /// The view that it follows.
+    pub view: usize,
     /// Its type, if the manifests declare one; with a role, the type after the cut.
     pub declared: Option<Type>,
     /// Its relation to the image.
@@ -308,6 +314,8 @@ mod tests {
     fn a_declared_type_decides_for_every_batch() {
         let wanted = |declared: Option<&str>| Wanted {
             name: "x.npy".to_owned(),
+            component: 0,
+            view: 0,
             declared: declared.map(|text| text.parse().unwrap()),
             role: None,
         };

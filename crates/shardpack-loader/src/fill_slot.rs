@@ -8,7 +8,7 @@ use std::{
 use shardpack_format::{Error, ErrorKind, Result, component::Form, image_header::Kind, npy};
 use shardpack_imaging::{
     Budget, Limits, Refused,
-    training::{Geometry, Worker},
+    training::{Geometry, Worker, view_key},
 };
 use shardpack_reader::Sample;
 
@@ -133,6 +133,13 @@ impl Making {
         }
     }
 
+    /// The cut of a view of the image with the random key `key`; `None` without a transform.
+    fn cut(&self, view: usize, geometries: &[Geometry], key: u64) -> Option<CutOf<'_>> {
+        let Output::Images(views) = &self.output else { return None };
+        let (transform, geometry) = (views.get(view)?, *geometries.get(view)?);
+        Some(CutOf { transform, geometry, random_key: view_key(key, view as u64) })
+    }
+
     /// Fills the slot for a sample and returns the kept values; random choices are those of `wanted`.
     fn kept(
         &self,
@@ -162,22 +169,20 @@ impl Making {
             }
         }
         // All or nothing: a sample that is not kept leaves no value in any column.
-        let numbers = source.columns.iter().zip(&self.columns);
-        let mut values = numbers
-            .map(|(number, wanted)| value(&sample, *number, wanted, self.parses_files))
-            .collect::<Result<Vec<_>>>()?;
+        let value_of = |wanted: &Wanted| value(&sample, source.columns[wanted.component], wanted, self.parses_files);
+        let mut values = self.columns.iter().map(value_of).collect::<Result<Vec<_>>>()?;
         if self.columns.iter().any(|wanted| wanted.role.is_some()) {
-            // Roles are for one view.
-            let cut = match (&self.output, &geometries[..]) {
-                (Output::Images(views), [geometry]) => {
-                    views.first().map(|transform| CutOf { transform, geometry: *geometry, random_key: key })
-                }
-                _ => None,
-            };
-            values = roles::follow(worker, cut.as_ref(), &self.columns, values).map_err(|(at, what)| {
-                let name = self.columns.get(at).map_or("", |wanted| &wanted.name);
-                located(&sample, Error::data(format!("component {name:?}: {what}")))
-            })?;
+            let (mut stored, views) = (values.into_iter(), self.columns.chunk_by(|one, other| one.view == other.view));
+            values = Vec::with_capacity(self.columns.len());
+            for (view, columns) in views.enumerate() {
+                let cut = self.cut(view, &geometries, key);
+                let own = stored.by_ref().take(columns.len()).collect();
+                let followed = roles::follow(worker, cut.as_ref(), columns, own).map_err(|(at, what)| {
+                    let name = columns.get(at).map_or("", |wanted| &wanted.name);
+                    located(&sample, Error::data(format!("component {name:?}: {what}")))
+                })?;
+                values.extend(followed);
+            }
         }
         columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         self.counters.made(bytes.len() as u64, decoded.as_ref());

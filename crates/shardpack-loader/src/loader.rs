@@ -413,13 +413,13 @@ impl Loader {
     fn columns(&self) -> Result<Vec<Wanted>> {
         let Options { components, roles, output, .. } = &self.options;
         let kind = match output {
-            Output::Images(views) if views.len() > 1 => CutKind::Several,
             Output::Images(views) if views.iter().any(Transform::moves) => CutKind::Moved,
             Output::Images(views) if views.iter().any(|view| !view.mixing().is_empty()) => CutKind::Mixed,
-            Output::Images(_) => CutKind::One,
+            Output::Images(_) => CutKind::Known,
             _ => CutKind::None,
         };
-        plan::wanted(&self.plan.sources, components, roles, kind)
+        let views = if let Output::Images(views) = output { views.len() } else { 1 };
+        plan::wanted(&self.plan.sources, components, roles, kind, views)
     }
 
     /// The role of each component, in the order of [`Options::components`].
@@ -427,7 +427,7 @@ impl Loader {
     /// # Errors
     /// If a manifest declares an invalid type.
     pub fn roles(&self) -> Result<Vec<Option<Role>>> {
-        Ok(self.columns()?.into_iter().map(|wanted| wanted.role).collect())
+        Ok(self.columns()?.into_iter().filter(|wanted| wanted.view == 0).map(|wanted| wanted.role).collect())
     }
 
     /// Starts to make batches at `from`.

@@ -44,7 +44,8 @@ impl PlanSource {
     }
 }
 
-/// The `components` of all these datasets, with the types that all declare and their roles.
+/// The `components` of all these datasets, with the types that all declare and their roles: all of them for the first view, then
+/// those with a role for each further view.
 ///
 /// # Errors
 /// If a manifest declares an invalid type; as [`roles::resolve`].
@@ -53,6 +54,7 @@ pub(crate) fn wanted(
     components: &[String],
     given: &BTreeMap<String, Option<Role>>,
     kind: CutKind,
+    views: usize,
 ) -> Result<Vec<Wanted>> {
     let declared = sources.iter().map(|source| declared_types(&source.dataset.manifest().format.settings));
     let mut declared = declared.collect::<Result<Vec<_>>>()?;
@@ -62,14 +64,17 @@ pub(crate) fn wanted(
     });
     let types: Vec<_> = types.collect();
     let roles = roles::resolve(given, components, &types, kind)?;
-    let wanted = components.iter().zip(types).zip(roles).map(|((name, declared), role)| {
+    let wanted = components.iter().zip(types).zip(roles).enumerate().map(|(component, ((name, declared), role))| {
         let declared = match role {
-            Some(role) => role.moved_type(declared, kind == CutKind::One),
+            Some(role) => role.moved_type(declared, kind == CutKind::Known),
             None => declared,
         };
-        Wanted { name: name.clone(), declared, role }
+        Wanted { name: name.clone(), component, view: 0, declared, role }
     });
-    Ok(wanted.collect())
+    let first: Vec<_> = wanted.collect();
+    let follows: Vec<_> = first.iter().filter(|wanted| wanted.role.is_some()).cloned().collect();
+    let others = (1..views).flat_map(|view| follows.iter().cloned().map(move |wanted| Wanted { view, ..wanted }));
+    Ok(first.into_iter().chain(others).collect())
 }
 
 /// See the module.

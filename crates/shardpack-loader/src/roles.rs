@@ -141,18 +141,14 @@ pub(crate) fn resolve(
             }
         }
     }
-    let (what, cuts) = match kind {
-        CutKind::Moved => ("RandAugment and TrivialAugmentWide move pixels, and components do not follow them", ""),
-        CutKind::Several => (
-            "there are several views of an image, and components follow one",
-            "; batch.boxes_cropped has the cuts of each view",
-        ),
-        CutKind::Mixed => ("MixUp and CutMix mix images, and components are not mixed", ""),
-        CutKind::None | CutKind::One => return Ok(roles),
+    let what = match kind {
+        CutKind::Moved => "RandAugment and TrivialAugmentWide move pixels, and components do not follow them",
+        CutKind::Mixed => "MixUp and CutMix mix images, and components are not mixed",
+        CutKind::None | CutKind::Known => return Ok(roles),
     };
     match components.iter().zip(&roles).find(|(_, role)| role.is_some()) {
         Some((name, _)) => {
-            let help = format!("roles={{{name:?}: None}} leaves it as stored{cuts}");
+            let help = format!("roles={{{name:?}: None}} leaves it as stored");
             Err(Error::usage(format!("{name}: {what}")).help(help))
         }
         None => Ok(roles),
@@ -164,13 +160,12 @@ pub(crate) fn resolve(
 pub(crate) enum CutKind {
     /// No transform.
     None,
-    /// One view of each image.
-    One,
-    /// One view, whose pixels move further after the cut.
+    /// The cut of each view of an image.
+    Known,
+    /// Pixels of a view move further after the cut.
     Moved,
-    /// One view, whose images are mixed.
+    /// Images are mixed.
     Mixed,
-    Several,
 }
 
 /// Boxes below this many pixels across or down are dropped, as by torchvision's `SanitizeBoundingBoxes`.
