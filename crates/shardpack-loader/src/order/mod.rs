@@ -16,6 +16,7 @@
 //! # Ok::<(), shardpack_loader::Error>(())
 //! ```
 
+mod buckets;
 mod copies;
 mod epoch;
 mod identity;
@@ -26,6 +27,7 @@ mod rest;
 mod selection;
 mod share;
 
+pub use buckets::{BucketRead, BucketReads, Bucketed, Buckets, LengthOf, Taken};
 pub use copies::{Group, Quota, divide, of_all, of_groups};
 pub(crate) use epoch::part_key;
 pub use epoch::{Epoch, Segment, Segments};
