@@ -201,6 +201,18 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "options_that_do_not_fit_are_refused",
     ),
     (
+        "give it {least} bytes or more; a new run can have fewer bucket_batches",
+        "least",
+        "crates/shardpack-loader/tests/loader/buckets.rs",
+        "memory_is_within_its_limit_or_refused",
+    ),
+    (
+        "resume with the bucket_by of the run that saved the state",
+        "the state is of a run with",
+        "crates/shardpack-loader/tests/loader/buckets.rs",
+        "states_and_options_that_differ_are_refused",
+    ),
+    (
         "a dataset that was packed anew begins at epoch 0",
         "beginning",
         "crates/shardpack-loader/tests/loader/ranks_and_resuming.rs",
