@@ -12,7 +12,7 @@ from ._epoch import Epoch
 from ._explained import Advice, prometheus
 from ._loading import Transform
 from ._mapped import Mapped
-from ._options import choice, flag, function, refuse, several, whole, whole_or_none
+from ._options import choice, flag, function, refuse, several, text, whole, whole_or_none
 from ._outputs import Outputs
 from ._sizes import in_bytes
 from ._stores import Settings, Store, open_native
@@ -62,6 +62,11 @@ class Loader:
         shuffle: `"lanes"` or `True`: as good as a true shuffle, with large reads. `"full"`: one read per sample.
             `"none"` or `False`: stored order.
         seed: Seed of order, random transforms and `Item.rng`.
+        bucket_by: Samples of similar length come in one batch, so little is padded: a component (items of an array, bytes of
+            text or of a file, a number), a column of `where`, or `"aspect"`, width ÷ height as stored. Samples without a
+            length are the shortest. With `shuffle=False`, lengths ascend inside each window.
+        bucket_batches: Batches of a window, inside which samples change places: more leave less padding and need more
+            memory. `None`: 64, or fewer, down to 8, if `memory` is too small.
         last: End of an epoch. `"short"`: every sample once, no empty batch. `"drop"`: full batches only. `"pad"`: first
             samples repeated, as in torch's `DistributedSampler`.
         rank: Rank of this process, from 0; `None` detects it (`distributed.find`). Workers of a torch `DataLoader`
@@ -138,6 +143,8 @@ class Loader:
         raw: bool = False,
         as_dict: bool = False,
         shuffle: bool | str = True,
+        bucket_by: str | None = None,
+        bucket_batches: int | None = None,
         seed: int = 0,
         last: str = "short",
         rank: int | None = None,
@@ -195,6 +202,8 @@ class Loader:
             )
         if flag(pin_memory, "pin_memory") and (transform is None or output == "numpy"):
             raise UsageError("pin_memory is for images that a native transform makes, as torch tensors")
+        if bucket_batches is not None and bucket_by is None:
+            raise UsageError("bucket_batches is for batches by length", help='bucket_by="tokens.npy" names the length')
         stores = _loading.stores_of(parts, Settings.of(store), Settings().with_cache(cache_dir, cache_bytes))
         opened = [open_native(one.path, store=settings) for one, settings in zip(parts, stores)]
         #: Datasets until the engine takes them, so that manifests are read once.
@@ -227,6 +236,9 @@ class Loader:
             "seed": whole(seed, "seed"),
             "shuffle": _loading.shuffle(shuffle),
             "lanes": whole_or_none(lanes, "lanes", 1),
+            "bucket": None
+            if bucket_by is None
+            else [text(bucket_by, "bucket_by"), whole_or_none(bucket_batches, "bucket_batches", 2)],
             "last": choice(last, "last", ("short", "drop", "pad")),
             "views": [one._request for one in pipelines],
             "payload": self._wants_payload,
