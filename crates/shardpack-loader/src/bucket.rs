@@ -19,6 +19,11 @@ pub struct Bucket {
     pub by: String,
     /// Batches of a window; `None` for 64, or fewer if the memory is too small.
     pub batches: Option<u64>,
+    /// Limit for the padded length of a batch: its longest sample times its samples. Then [`Options::batch`](crate::Options::batch) is
+    /// the largest number of samples of a batch. Batches of a step have as many samples on all ranks, and epochs differ in their
+    /// number of batches. A longer sample is a batch of its own. [`Last::Short`](crate::order::Last::Short) is as
+    /// [`Last::Pad`](crate::order::Last::Pad), and [`Last::Drop`](crate::order::Last::Drop) drops fewer samples than there are ranks.
+    pub tokens: Option<u64>,
     /// The lengths of the samples of each part: see [`Loader::lengths`](crate::Loader::lengths). Empty to read them.
     pub lengths: Vec<Lengths>,
 }
@@ -34,12 +39,25 @@ pub(crate) struct Bucketing {
     world: u64,
     batch: u64,
     batches: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tokens: Option<u64>,
 }
 
 impl Bucket {
     /// Batches by the length with this name.
     pub fn by(name: &str) -> Self {
-        Self { by: name.to_owned(), batches: None, lengths: Vec::new() }
+        Self { by: name.to_owned(), batches: None, tokens: None, lengths: Vec::new() }
+    }
+
+    /// Fails if the limit for tokens is out of range, or has no lengths.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.tokens {
+            Some(0) => Err(Error::usage("batch_tokens=0: a batch has 1 or more")),
+            Some(_) if self.by == "aspect" => {
+                Err(Error::usage("batch_tokens is a limit for lengths, and bucket_by=\"aspect\" has none"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -56,7 +74,8 @@ impl Bucketing {
                 let what = format!("bucket_batches={batches}: a window needs 2 batches or more to choose from");
                 return Err(Error::usage(what));
             }
-            let one = Self { by: bucket.by.clone(), world: needs.world(), batch, batches: *batches };
+            let one =
+                Self { by: bucket.by.clone(), world: needs.world(), batch, batches: *batches, tokens: bucket.tokens };
             match needs.clone().in_windows(&one.buckets()?, 1).run_blocks(memory_bytes) {
                 Ok(run_blocks) => return Ok((one, run_blocks)),
                 Err(error) => refused = Some(error),
@@ -72,7 +91,7 @@ impl Bucketing {
     pub fn resumed(
         of_state: Option<&Self>,
         bucket: Option<&Bucket>,
-        (needs, run_blocks): (&Needs, u64),
+        (needs, run_blocks, batch): (&Needs, u64, u64),
         memory_bytes: Option<u64>,
     ) -> Result<Option<Self>> {
         let (was, is) = (of_state.map(|one| &one.by), bucket.map(|bucket| &bucket.by));
@@ -83,8 +102,29 @@ impl Bucketing {
             return Err(Error::usage(what).help("resume with the bucket_by of the run that saved the state"));
         }
         let Some(one) = of_state else { return Ok(None) };
+        let tokens = bucket.and_then(|bucket| bucket.tokens);
+        if one.tokens != tokens {
+            let shown = |tokens: Option<u64>| tokens.map_or_else(|| "none".to_owned(), |tokens| tokens.to_string());
+            let what =
+                format!("batch_tokens of the state: {}, and of the loader: {}", shown(one.tokens), shown(tokens));
+            return Err(Error::usage(what).help("resume with the batch_tokens of the run that saved the state"));
+        }
+        if tokens.is_some() && (one.world, one.batch) != (needs.world(), batch) {
+            let what = format!(
+                "batch_tokens: the state is of {} ranks with batch_size={}, and the loader has {} ranks and {batch}",
+                one.world,
+                one.batch,
+                needs.world(),
+            );
+            return Err(Error::usage(what).help("resume with as many ranks, and with the batch_size of that run"));
+        }
         needs.clone().in_windows(&one.buckets()?, run_blocks).run_blocks(memory_bytes)?;
         Ok(Some(one.clone()))
+    }
+
+    /// Whether batches differ in length.
+    pub fn has_tokens(&self) -> bool {
+        self.tokens.is_some()
     }
 
     /// The windows.
@@ -92,7 +132,8 @@ impl Bucketing {
     /// # Errors
     /// If a number is out of range.
     pub fn buckets(&self) -> Result<Buckets> {
-        Buckets::new(self.world, self.batch, self.batches)
+        let buckets = Buckets::new(self.world, self.batch, self.batches)?;
+        Ok(self.tokens.map_or(buckets, |tokens| buckets.within(tokens)))
     }
 }
 

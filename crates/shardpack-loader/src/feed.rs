@@ -20,7 +20,7 @@ use shardpack_runtime::{Instant, sleep, threads};
 use crate::{
     budget::Budget,
     epoch_runs::EpochRuns,
-    order::RankLanes,
+    order::{RankBatches, RankLanes},
     plan::{self, Plan},
     run::{Fetched, Piece, Run, spans},
     stats::Counters,
@@ -177,13 +177,14 @@ impl Feed {
         Ok(Next::Samples)
     }
 
-    /// The lanes of the current epoch, once it has begun; `None` after the last, or after a stop.
+    /// The batches of the current epoch and its lanes, once it has begun; `None` after the last, or after a stop.
     ///
     /// # Errors
     /// If a thread has failed.
-    pub fn lanes(&mut self) -> Result<Option<(u64, RankLanes)>> {
+    pub fn lanes(&mut self) -> Result<Option<(u64, RankLanes, RankBatches)>> {
         let state = self.shared.begun()?;
-        Ok(state.epochs.front().map(|epoch| (epoch.number, epoch.lanes.clone())))
+        let epoch = state.epochs.front();
+        Ok(epoch.map(|one| (one.number, one.lanes.clone(), self.shared.plan.batches(&one.content, &one.lanes))))
     }
 
     /// Allows the feed to read the next epoch, if the current one has ended. For a consumer that does not read ahead.

@@ -221,6 +221,7 @@ impl Loader {
 
     fn build(parts: Vec<MixPart>, options: Options, state: Option<&State>) -> Result<Self> {
         let Some(first) = parts.first() else { return Err(Error::usage("a mix of no datasets")) };
+        options.bucket.as_ref().map_or(Ok(()), Bucket::check)?;
         let given = state.map(|state| state.order(&first.dataset)).transpose()?;
         let sources = parts.into_iter().enumerate();
         let mut sources = sources.map(|(number, part)| source(number, part, &options)).collect::<Result<Vec<_>>>()?;
@@ -231,7 +232,12 @@ impl Loader {
                 let bucket = options.bucket.as_ref();
                 (
                     order,
-                    Bucketing::resumed(state.bucketing(), bucket, (&needs, order.run_blocks), options.memory_bytes)?,
+                    Bucketing::resumed(
+                        state.bucketing(),
+                        bucket,
+                        (&needs, order.run_blocks, options.batch),
+                        options.memory_bytes,
+                    )?,
                 )
             }
             _ => begun(&sources, &options)?,
@@ -292,7 +298,7 @@ impl Loader {
     /// # Errors
     /// None beyond those of [`Loader::new`].
     pub fn most_in_batch(&self) -> Result<u64> {
-        Ok(self.plan.share(self.plan.content(0)?.layout.samples(), 0)?.most_in_batch())
+        self.plan.most_in_batch()
     }
 
     /// Bytes of the views of a batch, one after the other: [`Views`](crate::Views) has their places.
@@ -357,12 +363,22 @@ impl Loader {
         is_there.then(|| content.place(index)).ok_or_else(|| Error::usage(format!("sample {index} of {samples}")))
     }
 
-    /// Batches of this rank in a whole epoch: the same number for all ranks.
+    /// Batches of this rank in a whole epoch: the same number for all ranks. With [`Bucket::tokens`], of epoch 0.
     ///
     /// # Errors
     /// None beyond those of [`Loader::new`].
     pub fn batches_of_epoch(&self) -> Result<u64> {
-        Ok(self.plan.share(self.plan.content(0)?.layout.samples(), 0)?.batches())
+        self.batches_of(0)
+    }
+
+    /// Batches of this rank in epoch `epoch`: the same number for all ranks. With [`Bucket::tokens`], it takes about a microsecond
+    /// per sample, and differs by epoch.
+    ///
+    /// # Errors
+    /// None beyond those of [`Loader::new`].
+    pub fn batches_of(&self, epoch: u64) -> Result<u64> {
+        // Otherwise all epochs have the same number.
+        self.plan.count_batches(if self.plan.has_tokens() { epoch } else { 0 }, 0)
     }
 
     /// Batches of this rank in the rest of the epoch of `state`: the same number for all ranks, 0 at the end of the
@@ -372,8 +388,7 @@ impl Loader {
     /// If the state is of another run.
     pub fn batches_left(&self, state: &State) -> Result<u64> {
         self.check(state)?;
-        let samples = self.plan.content(state.epoch)?.layout.samples();
-        Ok(self.plan.share(samples, state.position)?.batches())
+        self.plan.count_batches(state.epoch, state.position)
     }
 
     /// Number of ranks that read each byte: 1 if the number of lanes is a multiple of the number of ranks.
@@ -417,6 +432,9 @@ impl Loader {
 
     fn check(&self, state: &State) -> Result<()> {
         match state.is_of(&self.plan)? {
+            true if !self.plan.is_between_batches(state.epoch, state.position)? => {
+                Err(Error::data(format!("a state at position {}, within a batch", state.position)))
+            }
             true => Ok(()),
             false => Err(Error::usage("the state belongs to a run with another order or other samples")
                 .help("resume with the datasets, subsets and shares of the run that saved the state")),

@@ -213,6 +213,18 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "states_and_options_that_differ_are_refused",
     ),
     (
+        "resume with the batch_tokens of the run that saved the state",
+        "batch_tokens of the state",
+        "crates/shardpack-loader/tests/loader/buckets.rs",
+        "a_run_by_tokens_resumes_at_each_batch_of_its_ranks_only",
+    ),
+    (
+        "resume with as many ranks, and with the batch_size of that run",
+        "the state is of 2 ranks",
+        "crates/shardpack-loader/tests/loader/buckets.rs",
+        "a_run_by_tokens_resumes_at_each_batch_of_its_ranks_only",
+    ),
+    (
         "a dataset that was packed anew begins at epoch 0",
         "beginning",
         "crates/shardpack-loader/tests/loader/ranks_and_resuming.rs",

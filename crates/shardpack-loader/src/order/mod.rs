@@ -16,6 +16,7 @@
 //! # Ok::<(), shardpack_loader::Error>(())
 //! ```
 
+mod batches;
 mod buckets;
 mod copies;
 mod epoch;
@@ -27,7 +28,8 @@ mod rest;
 mod selection;
 mod share;
 
-pub use buckets::{BucketRead, BucketReads, Bucketed, Buckets, LengthOf, Taken};
+pub use batches::{RankBatch, RankBatches};
+pub use buckets::{BucketRead, BucketReads, Bucketed, Buckets, LengthOf, Taken, length_key};
 pub use copies::{Group, Quota, divide, of_all, of_groups};
 pub(crate) use epoch::part_key;
 pub use epoch::{Epoch, Segment, Segments};

@@ -120,6 +120,98 @@ fn a_run_resumes_at_each_batch_and_with_other_ranks() {
     }
 }
 
+/// Of at most `tokens` bytes with padding.
+fn by_tokens(batch: u64, batches: u64, tokens: u64) -> Options {
+    let bucket = Bucket { batches: Some(batches), tokens: Some(tokens), ..Bucket::by("bytes") };
+    Options { bucket: Some(bucket), ..by_bytes(batch, batches) }
+}
+
+#[test]
+fn batches_by_tokens_are_within_the_limit_and_resume() {
+    let folder = tempfile::tempdir().unwrap();
+    let payloads = packed(folder.path(), 1000, None);
+    for (shuffle, last) in Shuffle::ALL.into_iter().flat_map(|one| Last::ALL.map(|last| (one, last))) {
+        for (world, batch, tokens) in [(1, 40, 1500), (3, 16, 700), (2, 9, 100), (4, 50, 1 << 40)] {
+            let options =
+                |rank, threads| Options { rank, world, threads, shuffle, last, ..by_tokens(batch, 5, tokens) };
+            let place = format!("{shuffle:?}, {last:?}, {world} ranks of {batch}");
+            let (mut all, mut lens): (Option<Receipt>, _) = (None, Vec::new());
+            for rank in 0..world {
+                let one = loader(folder.path(), options(rank, 2));
+                let (seen, receipt) = epoch_of(&one, &one.beginning(), &payloads);
+                assert_eq!(seen.len() as u64, one.batches_of_epoch().unwrap(), "{place}");
+                for batch in &seen {
+                    let longest = batch.iter().map(|sample| payloads[*sample as usize].len()).max().unwrap();
+                    assert!(batch.len() == 1 || (longest * batch.len()) as u64 <= tokens, "{place}");
+                }
+                if rank == 0 {
+                    let other = loader(folder.path(), options(rank, 5));
+                    assert_eq!(epoch_of(&other, &other.beginning(), &payloads).0, seen, "{place}");
+                }
+                lens.push(seen.iter().map(Vec::len).collect::<Vec<_>>());
+                match &mut all {
+                    None => all = Some(receipt),
+                    Some(all) => all.join(&receipt).unwrap(),
+                }
+            }
+            assert!(lens.iter().all(|of_rank| *of_rank == lens[0]), "{place}");
+            let one = loader(folder.path(), options(0, 1));
+            assert!(all.unwrap().is_of(&one.expected(0).unwrap()), "{place}");
+        }
+    }
+}
+
+#[test]
+fn a_run_by_tokens_resumes_at_each_batch_of_its_ranks_only() {
+    let folder = tempfile::tempdir().unwrap();
+    packed(folder.path(), 301, None);
+    let open = || Dataset::open(folder.path()).unwrap();
+    let options = Options { world: 2, epochs: 3, ..by_tokens(20, 6, 900) };
+    let one = loader(folder.path(), options.clone());
+    let mut batches = one.batches(&one.beginning()).unwrap();
+    let (mut undisturbed, mut states) = (Vec::new(), vec![one.beginning()]);
+    while batches.state().epoch < 3 {
+        undisturbed.push(batches.next().unwrap().map(|batch| batch.samples().to_vec()));
+        states.push(State::from_json(&batches.state().to_json()).unwrap());
+    }
+    let mut ends = undisturbed.iter().zip(1..).filter(|(batch, _)| batch.is_none());
+    let counts: Vec<u64> = (0..3).map(|epoch| one.batches_of(epoch).unwrap()).collect();
+    let mut before = 0;
+    assert!(counts.iter().all(|count| {
+        let end = ends.next().unwrap().1;
+        let is = end - before - 1 == *count;
+        before = end;
+        is
+    }));
+    for (at, state) in states.iter().enumerate().take(undisturbed.len()) {
+        let resumed = Loader::resume(open(), options.clone(), state).unwrap();
+        let left = undisturbed[at..].iter().take_while(|batch| batch.is_some()).count() as u64;
+        assert_eq!(resumed.batches_left(state).unwrap(), left, "{state:?}");
+        let mut batches = resumed.batches(state).unwrap();
+        for expected in &undisturbed[at..] {
+            assert_eq!(batches.next().unwrap().map(|batch| batch.samples().to_vec()), *expected, "from {state:?}");
+        }
+    }
+    let state = &states[7];
+    for (other, said) in [
+        (Options { world: 1, ..options.clone() }, "the state is of 2 ranks with batch_size=20, and the loader has 1"),
+        (Options { batch: 10, ..options.clone() }, "batch_size=20, and the loader has 2 ranks and 10"),
+        (Options { world: 2, ..by_tokens(20, 6, 901) }, "batch_tokens of the state: 900, and of the loader: 901"),
+        (Options { world: 2, ..by_bytes(20, 6) }, "batch_tokens of the state: 900, and of the loader: none"),
+    ] {
+        let error = Loader::resume(open(), other, state).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    let within = state.to_json().replace(&format!("\"position\":{}", state.position), "\"position\":3");
+    let error = one.batches(&State::from_json(&within).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("within a batch"), "{error}");
+    for (by, tokens, said) in [("bytes", 0, "batch_tokens=0"), ("aspect", 5, "batch_tokens is a limit for lengths")] {
+        let bucket = Bucket { tokens: Some(tokens), ..Bucket::by(by) };
+        let error = Loader::new(open(), Options { bucket: Some(bucket), ..Options::default() }).unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+    }
+}
+
 #[test]
 fn states_and_options_that_differ_are_refused() {
     let folder = tempfile::tempdir().unwrap();
