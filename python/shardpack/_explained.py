@@ -57,3 +57,14 @@ def prometheus(stats: Mapping[str, Any], labels: Mapping[str, str]) -> str:
 
 #: Values that can fall.
 _GAUGES = {"samples_per_s", "peak_run_bytes", "longest_wait_ms", "pinned", "cache_held_bytes"}
+
+
+def counters(text: str, is_pinned: bool) -> dict[str, Any]:
+    """`Loader.stats` from the counters of a stream."""
+    stats: dict[str, Any] = json.loads(text)
+    slow = "disk" if stats["disk_wait_ms"] > 0.5 * stats["consumer_wait_ms"] else "decode"
+    # Either the threads wait for room, or the consumer waits for batches.
+    stats["bottleneck"] = slow if stats["consumer_wait_ms"] > stats["full_ms"] else "consumer"
+    stats["pinned"] = is_pinned
+    stats["samples_per_s"] = stats["samples"] / max(stats["elapsed_ms"], 1e-3) * 1e3
+    return stats

@@ -27,8 +27,8 @@ pub struct Request {
     seed: u64,
     shuffle: String,
     lanes: Option<u64>,
-    /// The length by which samples are put into batches, and batches of a window.
-    bucket: Option<(String, Option<u64>)>,
+    /// The length by which samples are put into batches, batches of a window, and the limit of tokens of a batch.
+    bucket: Option<(String, Option<u64>, Option<u64>)>,
     last: String,
     /// The views of each image; none without a transform.
     views: Vec<TransformRequest>,
@@ -238,7 +238,11 @@ impl Request {
             seed: self.seed,
             shuffle: named("shuffle", &self.shuffle, &Shuffle::ALL.map(|one| (one.name(), one)))?,
             lanes: self.lanes,
-            bucket: self.bucket.as_ref().map(|(by, batches)| Bucket { batches: *batches, ..Bucket::by(by) }),
+            bucket: self.bucket.as_ref().map(|(by, batches, tokens)| Bucket {
+                batches: *batches,
+                tokens: *tokens,
+                ..Bucket::by(by)
+            }),
             last: named("last", &self.last, &Last::ALL.map(|one| (one.name(), one)))?,
             subset: Subset::All,
             renumber: self.renumber,

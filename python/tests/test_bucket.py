@@ -175,6 +175,53 @@ def test_images_of_similar_aspect_come_together(packed: Path) -> None:
     assert spread(bucket_by="aspect") < spread() / 3
 
 
+@pytest.mark.parametrize("last", ["short", "drop", "pad"])
+@pytest.mark.parametrize("limit", [2000, 400, 10**9])
+def test_batches_are_within_a_limit_of_tokens(tokens: Path, limit: int, last: str) -> None:
+    options: dict[str, Any] = {"bucket_by": "tokens", "bucket_batches": 8, "batch_tokens": limit, "last": last}
+    ranks = [loader(tokens, 50, rank=rank, world_size=2, range=(0, 1501), **options) for rank in range(2)]
+    for epoch in range(2):
+        lengths = [len(one) for one in ranks]
+        each = [batches_of(one) for one in ranks]
+        assert lengths == [len(batches) for batches in each] and len(set(lengths)) == 1
+        for one, other in zip(*each):
+            assert len(one) == len(other) <= 50
+            for batch in (one, other):
+                assert len(batch) == 1 or len(batch) * LENGTHS[batch].max() <= limit
+        assert (ranks[0].receipt() + ranks[1].receipt()).proves(ranks[0].expected(epoch))
+        seen = set(sum(sum(each, []), []))
+        assert len(seen) == 1501 - (last == "drop")
+    sizes = [len(batch) for batch in each[0]]
+    assert limit > 2000 or len(set(sizes)) > 5
+
+
+def test_a_run_by_tokens_resumes_at_each_batch_and_counts_them(tokens: Path) -> None:
+    options: dict[str, Any] = {"bucket_by": "tokens", "bucket_batches": 6, "batch_tokens": 1500, "range": (0, 700)}
+    made = loader(tokens, 30, **options)
+    assert (len(made), made.batches_left) == (len(batches_of(loader(tokens, 30, **options))),) * 2
+    for epoch in range(2):
+        states, expected, count = [made.state_dict()], [], len(made)
+        for batch in made:
+            expected.append([int(number) for number in batch.samples])
+            states.append(made.state_dict())
+            # Of this epoch.
+            assert len(made) == count
+        assert count == len(expected)
+        for at, state in list(enumerate(states[:-1]))[epoch::3]:
+            again = pickle.loads(pickle.dumps(loader(tokens, 30, **options)))
+            again.load_state_dict(state)
+            assert again.batches_left == count - at and len(again) == count
+            assert batches_of(again) == expected[at:]
+    state = states[3]
+    for other, said in [
+        (loader(tokens, 31, **options), "batch_size=30, and the loader has 1 ranks and 31"),
+        (loader(tokens, 30, **options, rank=0, world_size=2), "the loader has 2 ranks"),
+        (loader(tokens, 30, **{**options, "batch_tokens": 7}), "batch_tokens of the state: 1500"),
+    ]:
+        with pytest.raises(shardpack.UsageError, match=said):
+            other.load_state_dict(state)
+
+
 def test_what_is_not_possible_is_refused(tokens: Path, packed: Path) -> None:
     for options, said in [
         ({"bucket_by": "nothing"}, "bucket_by: no column 'nothing'|bucket_by: no column \"nothing\""),
@@ -187,6 +234,9 @@ def test_what_is_not_possible_is_refused(tokens: Path, packed: Path) -> None:
         ({"bucket_by": "tokens", "bucket_batches": 1}, "bucket_batches=1"),
         ({"bucket_by": "tokens", "bucket_batches": "many"}, "whole number"),
         ({"bucket_batches": 8}, "bucket_batches is for"),
+        ({"batch_tokens": 8}, "batch_tokens is for"),
+        ({"bucket_by": "tokens", "batch_tokens": 0}, "batch_tokens=0"),
+        ({"bucket_by": "aspect", "batch_tokens": 10}, "bucket_by=.aspect. has none"),
         ({"bucket_by": "tokens", "bucket_batches": 64, "memory": "64KiB"}, "too few: bucket_by has windows"),
         ({"batch_by": "tokens"}, "no option 'batch_by'"),
     ]:
@@ -223,3 +273,15 @@ def test_workers_of_a_data_loader_divide_an_epoch(tokens: Path) -> None:
     )
     found = list(DataLoader(dataset, batch_size=None, num_workers=2))
     assert sorted(sum(found, [])) == list(range(SAMPLES)) and padding(found) < 0.5
+    limited = shardpack.torch.IterableDataset(
+        tokens,
+        50,
+        bucket_by="tokens",
+        batch_tokens=2000,
+        components=["tokens.npy"],
+        batch_transform=lambda batch: batch.samples.tolist(),
+    )
+    made = DataLoader(limited, batch_size=None, num_workers=2)
+    for _ in range(2):
+        expected = len(made)
+        assert len(list(made)) == expected
