@@ -57,3 +57,12 @@ def prometheus(stats: Mapping[str, Any], labels: Mapping[str, str]) -> str:
 
 #: Values that can fall.
 _GAUGES = {"samples_per_s", "peak_run_bytes", "longest_wait_ms", "pinned", "cache_held_bytes"}
+
+
+def counters(text: str, bound: str, is_pinned: bool) -> dict[str, Any]:
+    """`Loader.stats` from the counters of a stream."""
+    stats: dict[str, Any] = json.loads(text)
+    stats["bottleneck"] = bound
+    stats["pinned"] = is_pinned
+    stats["samples_per_s"] = stats["samples"] / max(stats["elapsed_ms"], 1e-3) * 1e3
+    return stats

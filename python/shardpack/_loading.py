@@ -7,19 +7,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Union
 
-from ._options import choice, flag, several
+from ._options import choice, flag, several, text, whole, whole_or_none
 from ._sizes import shown
 from ._stores import Settings, is_url
 from .errors import UsageError
-from .part import Part
+from .part import Part, by_epoch
 from .transforms import Pipeline, Step, imagenet_eval, imagenet_train
 
 #: Values of `transform`: `train`, `eval`, steps, a pipeline, or a list of these for several views.
 Transform = Union[str, Sequence[Step], Pipeline, Sequence[Union[str, Sequence[Step], Pipeline]]]
 
 
+def parts(path: Any, part_seed: int, chosen: Mapping[str, Any]) -> list[Part]:
+    """The parts of a mix, or one part of all options that choose samples."""
+    if isinstance(path, (str, os.PathLike)):
+        return [Part(path, part_seed=part_seed, **chosen)]
+    found = mix(path)
+    if told := [name for name, value in chosen.items() if value is not None]:
+        raise UsageError(f"{told[0]} of a mix: each Part has its own")
+    return found
+
+
 def mix(given: Any) -> list[Part]:
-    """The parts of a mix."""
+    """The parts of a mix, at least one."""
     if isinstance(given, Part):
         return [given]
     parts = several(given, "path", "Parts")
@@ -29,6 +39,8 @@ def mix(given: Any) -> list[Part]:
                 f"{shown(one)} in a list of datasets: a mix is a list of Parts",
                 help='[shardpack.Part("one"), shardpack.Part("two")]',
             )
+    if not parts:
+        raise UsageError("a mix of no datasets")
     return parts
 
 
@@ -37,6 +49,52 @@ def shuffle(given: Any) -> str:
     if isinstance(given, str):
         return choice(given, "shuffle", ("lanes", "full", "none"))
     return "lanes" if flag(given, "shuffle") else "none"
+
+
+def bucket(by: str | None, batches: int | None, tokens: int | None) -> list[Any] | None:
+    """Batches by length: by what, batches of a window, and limit of tokens of a batch."""
+    if by is None:
+        for name, value in (("bucket_batches", batches), ("batch_tokens", tokens)):
+            if value is not None:
+                raise UsageError(f"{name} is for batches by length", help='bucket_by="tokens.npy" names the length')
+        return None
+    return [
+        text(by, "bucket_by"),
+        whole_or_none(batches, "bucket_batches", 2),
+        whole_or_none(tokens, "batch_tokens", 1),
+    ]
+
+
+def weights(parts: Sequence[Part], epoch_samples: int | None) -> list[Any] | None:
+    """Weights of the parts by epoch, and samples of an epoch; `None` if the parts have none."""
+    given = [one.weight for one in parts if one.weight is not None]
+    if (epoch_samples is None) != (not given) or len(given) not in (0, len(parts)):
+        raise UsageError("weights: give all parts a weight, and set the length of an epoch with epoch_samples")
+    if epoch_samples is None:
+        return None
+    return [[by_epoch(one) for one in given], whole(epoch_samples, "epoch_samples", 1)]
+
+
+def check_functions(transform: Any, sample_transform: Any, after: Any) -> None:
+    """Refuse functions that exclude each other."""
+    if transform is not None and sample_transform is not None:
+        raise UsageError(
+            "transform and sample_transform: give only one",
+            help="after=function is called after a native transform",
+        )
+    if after is not None and transform is None:
+        raise UsageError("after is for the images of a transform", help="sample_transform=function takes the samples")
+
+
+def mixed_classes(pipelines: Sequence[Pipeline], after: Any, collate_fn: Any) -> int | None:
+    """The number of classes of mixed labels, 0 for those of the dataset; `None` if images are not mixed."""
+    found = next((one._mixed_classes for one in pipelines if one._mixed_classes is not None), None)
+    if found is not None and (after is not None or collate_fn is not None):
+        raise UsageError(
+            "MixUp and CutMix mix whole batches, and after and collate_fn take samples",
+            help="batch_transform=function is called with the mixed batch",
+        )
+    return found
 
 
 def stores_of(parts: Sequence[Part], shared: Settings, cached: Settings) -> list[Settings]:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from . import _loading, _native, distributed
 from ._epoch import Epoch
-from ._explained import Advice, prometheus
+from ._explained import Advice, counters, prometheus
 from ._loading import Transform
 from ._mapped import Mapped
 from ._options import choice, flag, function, refuse, several, whole, whole_or_none
@@ -18,7 +18,7 @@ from ._sizes import in_bytes
 from ._stores import Settings, Store, open_native
 from .batch import NO_LABEL, Batch, NamedBatch
 from .errors import UsageError
-from .part import Part, by_epoch
+from .part import Part
 from .receipt import Expected, Receipt
 from .running import PathLike
 
@@ -62,6 +62,12 @@ class Loader:
         shuffle: `"lanes"` or `True`: as good as a true shuffle, with large reads. `"full"`: one read per sample.
             `"none"` or `False`: stored order.
         seed: Seed of order, random transforms and `Item.rng`.
+        bucket_by: Batches of similar length, so that little is padded: a component (items of an array, bytes of text or of a
+            file, a number), a column of `where`, or `"aspect"`, width ÷ height as stored. Samples without it come first.
+        bucket_batches: Batches of a window that is sorted by length: more leave less padding and need more memory. `None`:
+            64, or fewer, down to 8, if `memory` is too small.
+        batch_tokens: Limit for longest sample × samples of a batch, by `bucket_by`; `batch_size` is the most samples. A longer
+            sample is alone. Epochs differ in `len`. A run resumes with the same number of ranks and `batch_size`.
         last: End of an epoch. `"short"`: every sample once, no empty batch. `"drop"`: full batches only. `"pad"`: first
             samples repeated, as in torch's `DistributedSampler`.
         rank: Rank of this process, from 0; `None` detects it (`distributed.find`). Workers of a torch `DataLoader`
@@ -138,6 +144,9 @@ class Loader:
         raw: bool = False,
         as_dict: bool = False,
         shuffle: bool | str = True,
+        bucket_by: str | None = None,
+        bucket_batches: int | None = None,
+        batch_tokens: int | None = None,
         seed: int = 0,
         last: str = "short",
         rank: int | None = None,
@@ -173,44 +182,19 @@ class Loader:
             refuse(list(unknown), Loader.__init__.__kwdefaults__ or ())
         selects = {"range": range, "classes": classes, "samples": samples, "part": part, "where": where}
         chosen = {**selects, "balance": balance}
-        if isinstance(path, (str, os.PathLike)):
-            parts = [Part(path, part_seed=part_seed, **chosen)]  # type: ignore[arg-type]
-        else:
-            parts = _loading.mix(path)
-            if told := [name for name, value in chosen.items() if value is not None]:
-                raise UsageError(f"{told[0]} of a mix: each Part has its own")
-        if not parts:
-            raise UsageError("a mix of no datasets")
+        parts = _loading.parts(path, part_seed, chosen)
         if output is not None:
             choice(output, "output", ("torch", "numpy"))
         pipelines, has_views = _loading.views(transform)
-        if transform is not None and sample_transform is not None:
-            raise UsageError(
-                "transform and sample_transform: give only one",
-                help="after=function is called after a native transform",
-            )
-        if after is not None and transform is None:
-            raise UsageError(
-                "after is for the images of a transform", help="sample_transform=function takes the samples"
-            )
+        _loading.check_functions(transform, sample_transform, after)
         if flag(pin_memory, "pin_memory") and (transform is None or output == "numpy"):
             raise UsageError("pin_memory is for images that a native transform makes, as torch tensors")
-        mixed_classes = next((one._mixed_classes for one in pipelines if one._mixed_classes is not None), None)
-        if mixed_classes is not None and (after is not None or collate_fn is not None):
-            raise UsageError(
-                "MixUp and CutMix mix whole batches, and after and collate_fn take samples",
-                help="batch_transform=function is called with the mixed batch",
-            )
+        mixed_classes = _loading.mixed_classes(pipelines, after, collate_fn)
+        bucket = _loading.bucket(bucket_by, bucket_batches, batch_tokens)
         stores = _loading.stores_of(parts, Settings.of(store), Settings().with_cache(cache_dir, cache_bytes))
         opened = [open_native(one.path, store=settings) for one, settings in zip(parts, stores)]
         #: Datasets until the engine takes them, so that manifests are read once.
         self._opened: list[_native.Dataset] = opened
-        weights = [one.weight for one in parts]
-        if (epoch_samples is None) != (weights.count(None) == len(weights)) or weights.count(None) not in (
-            0,
-            len(weights),
-        ):
-            raise UsageError("weights: give all parts a weight, and set the length of an epoch with epoch_samples")
         holds_images = all(one.holds_images for one in opened)
         is_by_sample = sample_transform is not None or collate_fn is not None
         if transform is None and not is_by_sample and not components and not holds_images:
@@ -226,13 +210,12 @@ class Loader:
         self._wants_payload = transform is None and (holds_images or is_by_sample)
         self._request: dict[str, Any] = {
             "parts": [one._request(found.classes, settings) for one, found, settings in zip(parts, opened, stores)],
-            "weights": None
-            if epoch_samples is None
-            else [[by_epoch(one) for one in weights if one is not None], whole(epoch_samples, "epoch_samples", 1)],
+            "weights": _loading.weights(parts, epoch_samples),
             "batch": whole(batch_size, "batch_size", 1),
             "seed": whole(seed, "seed"),
             "shuffle": _loading.shuffle(shuffle),
             "lanes": whole_or_none(lanes, "lanes", 1),
+            "bucket": bucket,
             "last": choice(last, "last", ("short", "drop", "pad")),
             "views": [one._request for one in pipelines],
             "payload": self._wants_payload,
@@ -286,6 +269,8 @@ class Loader:
         #: DataLoader worker for which the engine was made.
         self._worker: distributed.Worker | None = None
         self._made: _native.Engine | None = None
+        #: Engine, epoch and number of its batches that were counted last.
+        self._counted: tuple[_native.Engine, int, int] | None = None
         #: Engine whose samples the next one takes over, so that `where` is evaluated once.
         self._chosen: _native.Engine | None = None
         self._stream: _native.Stream | None = None
@@ -331,13 +316,24 @@ class Loader:
         return self._made
 
     def __len__(self) -> int:
-        """Batches of this rank in a whole epoch, even after `load_state_dict` within one."""
-        return self._engine().batches_of_epoch()
+        """Batches of this rank in a whole epoch, even after `load_state_dict` within one.
+
+        With `batch_tokens`, of the epoch that has begun, or else of the next one, in a microsecond a sample.
+        """
+        return self._batches_of(self._next_epoch - self._is_under_way)
+
+    def _batches_of(self, epoch: int) -> int:
+        engine = self._engine()
+        if self._counted is None or self._counted[:2] != (engine, epoch):
+            self._counted = engine, epoch, engine.batches_of_epoch(epoch)
+        return self._counted[2]
 
     @property
     def batches_left(self) -> int:
         """Batches of the next `iter()`: fewer than `len()` after `load_state_dict` within an epoch."""
-        return len(self) if self._resume is None else self._engine().batches_left(self._resume)
+        if self._resume is None:
+            return self._batches_of(self._next_epoch)
+        return self._engine().batches_left(self._resume)
 
     @property
     def samples_of_epoch(self) -> int:
@@ -446,7 +442,16 @@ class Loader:
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
-        state.update(_stream=None, _made=None, _alone=None, _chosen=None, _opened=[], _lent={}, _is_under_way=False)
+        state.update(
+            _stream=None,
+            _made=None,
+            _alone=None,
+            _chosen=None,
+            _counted=None,
+            _opened=[],
+            _lent={},
+            _is_under_way=False,
+        )
         return state
 
     def _begin(self) -> _native.Stream:
@@ -587,11 +592,7 @@ class Loader:
         """
         if self._stream is None:
             raise UsageError("no batch has been requested yet")
-        stats: dict[str, Any] = json.loads(self._stream.stats())
-        stats["bottleneck"] = self.explain().bound
-        stats["pinned"] = self._is_pinned
-        stats["samples_per_s"] = stats["samples"] / max(stats["elapsed_ms"], 1e-3) * 1e3
-        return stats
+        return counters(self._stream.stats(), self.explain().bound, self._is_pinned)
 
 
 #: Batches in torch's memory at a time: as many as in the loader's own.

@@ -60,8 +60,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._options = {"threads": 1, "read_threads": 1, **options}
         self._ranks_wanted = tuple(self._options.pop(name, None) for name in ("rank", "world_size", "process_group"))
         self._ranks: distributed.Ranks | None = None
-        #: Length by number of workers.
-        self._lengths: dict[int, int] = {}
+        #: Length by number of workers and epoch.
+        self._lengths: dict[tuple[int, int], int] = {}
         #: Next epoch of each worker; shared, since workers may live for one epoch only.
         self._epochs = multiprocessing.RawArray(ctypes.c_uint64, _MOST_WORKERS)
         # Invalid options fail here, not in a worker.
@@ -95,10 +95,14 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         # Only the DataLoader knows its number of workers, and each may have a batch more than an even share.
         asking = sys._getframe(1).f_locals.get("self")
         workers = max(asking.num_workers, 1) if isinstance(asking, torch.utils.data.DataLoader) else 1
-        if workers not in self._lengths:
+        # With `batch_tokens`, epochs differ.
+        epoch = int(self._epochs[0]) if self._options.get("batch_tokens") else 0
+        if (workers, epoch) not in self._lengths:
             rank, world_size, _ = self._found()
-            self._lengths[workers] = workers * len(self._loader(rank * workers, world_size * workers))
-        return self._lengths[workers]
+            loader = self._loader(rank * workers, world_size * workers)
+            loader.set_epoch(epoch)
+            self._lengths[workers, epoch] = workers * len(loader)
+        return self._lengths[workers, epoch]
 
     def __iter__(self) -> Pass:
         """Return the pass of the current worker."""

@@ -41,9 +41,9 @@ impl Engine {
         Ok(Self { loader, slots })
     }
 
-    /// Batches of this rank in an epoch.
-    fn batches_of_epoch(&self, py: Python<'_>) -> PyResult<u64> {
-        detached(py, || self.loader.batches_of_epoch())?.or_raise(py)
+    /// Batches of this rank in epoch `epoch`.
+    fn batches_of_epoch(&self, py: Python<'_>, epoch: u64) -> PyResult<u64> {
+        detached(py, || self.loader.batches_of(epoch))?.or_raise(py)
     }
 
     /// Batches of this rank in the rest of the epoch of `state`.

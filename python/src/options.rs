@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf};
 use pyo3::prelude::*;
 use serde::Deserialize;
 use shardpack_loader::{
-    Condition, Dataset, Error, Limits, Loader, MixPart, OnBad, Options, Output, Own, Result, Role, State, Subset,
-    Times,
+    Bucket, Condition, Dataset, Error, Limits, Loader, MixPart, OnBad, Options, Output, Own, Result, Role, State,
+    Subset, Times,
     order::{Last, Shuffle},
     training::{self, Axes, Cut, Dtype, Filter, Normalise, Padding, Resize, Size, Transform},
 };
@@ -27,6 +27,8 @@ pub struct Request {
     seed: u64,
     shuffle: String,
     lanes: Option<u64>,
+    /// The length by which samples are put into batches, batches of a window, and the limit of tokens of a batch.
+    bucket: Option<(String, Option<u64>, Option<u64>)>,
     last: String,
     /// The views of each image; none without a transform.
     views: Vec<TransformRequest>,
@@ -243,6 +245,11 @@ impl Request {
             seed: self.seed,
             shuffle: named("shuffle", &self.shuffle, &Shuffle::ALL.map(|one| (one.name(), one)))?,
             lanes: self.lanes,
+            bucket: self.bucket.as_ref().map(|(by, batches, tokens)| Bucket {
+                batches: *batches,
+                tokens: *tokens,
+                ..Bucket::by(by)
+            }),
             last: named("last", &self.last, &Last::ALL.map(|one| (one.name(), one)))?,
             subset: Subset::All,
             renumber: self.renumber,
@@ -263,7 +270,7 @@ impl Request {
     }
 
     /// Makes the loader. Opens the datasets, or takes those in `opened`, one for each part. With `state`, the loader resumes that
-    /// run. The samples are those of `before`, a loader of the same parts, or are selected anew.
+    /// run. The samples and their lengths are those of `before`, a loader of the same parts, or are selected anew.
     ///
     /// # Errors
     /// As [`Dataset::open_with`] and [`Loader::mix`].
@@ -280,7 +287,10 @@ impl Request {
             _ if self.payload => Output::Encoded,
             _ => Output::Own(Own::new(0, |_, _, _, _| Ok(()))),
         };
-        let options = self.options(output)?;
+        let mut options = self.options(output)?;
+        if let (Some(bucket), Some(before)) = (&mut options.bucket, before) {
+            bucket.lengths = before.lengths();
+        }
         let (mut parts, mut opened) = (Vec::new(), opened.into_iter());
         for part in &self.parts {
             let subset = match before.and_then(|before| before.selection(parts.len())) {

@@ -26,7 +26,7 @@ use crate::{
     feed::{Feed, Handle, Next},
     fill_slot::{KeptSample, Making, Slotted},
     fork_guard,
-    order::RankLanes,
+    order::{RankBatch, RankBatches, Share},
     receipt::{Bad, Receipt},
     ring::{Finished, Outlet, Ring},
     run::{Fetched, fetch_lines},
@@ -49,11 +49,20 @@ struct Front {
     feed: Feed,
     building: Option<Arc<Building>>,
     next_slot: usize,
-    /// Number of the next batch in the epoch.
-    batch: u64,
+    /// The current epoch, once it has begun.
+    epoch: Option<FrontEpoch>,
     /// Sequence number of the next finished item.
     sequence: u64,
     has_ended: bool,
+}
+
+/// The batches of an epoch.
+struct FrontEpoch {
+    epoch: u64,
+    share: Share,
+    batches: RankBatches,
+    /// Number of the next batch in the epoch.
+    number: u64,
 }
 
 /// A batch in progress. The thread that drops the last reference finishes it.
@@ -61,7 +70,8 @@ struct Building {
     sequence: u64,
     epoch: u64,
     number: u64,
-    lanes: RankLanes,
+    share: Share,
+    batch: RankBatch,
     slots: Slots,
     /// Number of samples in the batch.
     len: usize,
@@ -119,7 +129,7 @@ impl Batches {
     pub(crate) fn start(making: Making, feed: Feed, ring: Ring, state: State, jobs: usize) -> Result<Self> {
         let handle = feed.handle();
         let receipt = Receipt::new(making.plan.id(), state.epoch);
-        let front = Front { feed, building: None, next_slot: 0, batch: 0, sequence: 0, has_ended: false };
+        let front = Front { feed, building: None, next_slot: 0, epoch: None, sequence: 0, has_ended: false };
         let shared = Arc::new(Shared {
             making,
             ring: Arc::new(ring),
@@ -381,19 +391,25 @@ impl Shared {
 
     /// Begins the next batch; `None` if an end came instead.
     fn begin(&self, front: &mut Front) -> Result<Option<Arc<Building>>> {
-        let Some((epoch, lanes)) = front.feed.lanes()? else {
-            front.has_ended = true;
-            self.outlet.put(front.sequence, Finished::End);
+        if front.epoch.is_none() {
+            let Some((epoch, lanes, batches)) = front.feed.lanes()? else {
+                front.has_ended = true;
+                self.outlet.put(front.sequence, Finished::End);
+                return Ok(None);
+            };
+            front.epoch = Some(FrontEpoch { epoch, share: *lanes.share(), batches, number: 0 });
+        }
+        let Front { feed, epoch: Some(current), sequence: next, .. } = front else { return Ok(None) };
+        let sequence = *next;
+        let Some(batch) = current.batches.next() else {
+            // Returns at once: all samples of the epoch have been taken.
+            feed.next(1, &mut Vec::new())?;
+            self.outlet.put(sequence, Finished::EpochEnd);
+            (front.sequence, front.epoch) = (sequence + 1, None);
             return Ok(None);
         };
-        let sequence = front.sequence;
-        if front.batch == lanes.share().batches() {
-            // Returns at once: all samples of the epoch have been taken.
-            front.feed.next(1, &mut Vec::new())?;
-            self.outlet.put(sequence, Finished::EpochEnd);
-            (front.sequence, front.batch) = (sequence + 1, 0);
-            return Ok(None);
-        }
+        let (epoch, number, share) = (current.epoch, current.number, current.share);
+        current.number += 1;
         let waiting = Instant::now();
         let slots = self.ring.take()?;
         self.making.counters.full_ns.fetch_add(waiting.elapsed().as_nanos() as u64, Relaxed);
@@ -401,11 +417,10 @@ impl Shared {
             front.has_ended = true;
             return Ok(None);
         };
-        let number = front.batch;
-        let len = usize::try_from(lanes.share().batch_len(number)).unwrap_or(usize::MAX);
+        let len = usize::try_from(batch.len).unwrap_or(usize::MAX);
         let (parts, error) = (Mutex::default(), Mutex::default());
-        let building = Building { sequence, epoch, number, lanes, slots, len, parts, error };
-        (front.sequence, front.batch, front.next_slot) = (sequence + 1, number + 1, 0);
+        let building = Building { sequence, epoch, number, share, batch, slots, len, parts, error };
+        (front.sequence, front.next_slot) = (sequence + 1, 0);
         if len == 0 {
             self.finish(building);
             return Ok(None);
@@ -417,7 +432,7 @@ impl Shared {
 
     /// Assembles a batch from its parts.
     fn finish(&self, building: Building) {
-        let Building { sequence, epoch, number, lanes, mut slots, len, parts, error } = building;
+        let Building { sequence, epoch, number, share, batch, mut slots, len, parts, error } = building;
         let mut parts = parts.into_inner().unwrap_or_else(PoisonError::into_inner);
         parts.sort_unstable_by_key(|part| part.first);
         let made: usize = parts.iter().map(|part| part.slotted.len()).sum();
@@ -428,8 +443,7 @@ impl Shared {
             self.outlet.put(sequence, Finished::Failed(error));
             return;
         }
-        let share = lanes.share();
-        let own = share.own().saturating_sub(share.batch_start(number));
+        let own = share.own().saturating_sub(batch.start);
         let making = &self.making;
         let mut made_of = Vec::with_capacity(len);
         let mut columns: Vec<_> = making.columns.iter().map(Wanted::begin).collect();
@@ -483,7 +497,7 @@ impl Shared {
         });
         let columns = columns.collect();
         let plan = &making.plan;
-        let state = State::new(plan, epoch, share.position_after(number + 1));
+        let state = State::new(plan, epoch, batch.after);
         let ring = Arc::clone(&self.ring);
         let batch = Batch {
             epoch,

@@ -8,10 +8,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering::Relaxed},
-    },
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
     thread::JoinHandle,
     time::Duration,
 };
@@ -22,8 +19,9 @@ use shardpack_runtime::{Instant, sleep, threads};
 
 use crate::{
     budget::Budget,
-    order::{RankLanes, Read, Reads},
-    plan::{self, Content, Plan},
+    epoch_runs::EpochRuns,
+    order::{RankBatches, RankLanes},
+    plan::{self, Plan},
     run::{Fetched, Piece, Run, spans},
     stats::Counters,
 };
@@ -51,8 +49,6 @@ pub(crate) struct Feed {
     process: u32,
     /// Number of the rank's next sample in the current epoch.
     number: u64,
-    /// Number of samples taken from the front run of each lane.
-    taken: Vec<u64>,
 }
 
 struct Shared {
@@ -68,10 +64,9 @@ struct Shared {
 
 struct State {
     /// Epochs that are being read or consumed; readers are at the last, the consumer is at the first.
-    epochs: VecDeque<EpochState>,
-    reads: Option<Reads>,
+    epochs: VecDeque<EpochRuns>,
     /// The next epoch, once it is computed.
-    coming: Option<EpochState>,
+    coming: Option<EpochRuns>,
     /// Number of the epoch after the last one that is read.
     next: u64,
     /// Number of the last epoch, exclusive; [`UNKNOWN_EPOCHS`] if it is unknown.
@@ -81,14 +76,6 @@ struct State {
     tickets: u64,
     is_stopped: bool,
     failure: Option<String>,
-}
-
-struct EpochState {
-    number: u64,
-    content: Arc<Content>,
-    lanes: RankLanes,
-    /// For each lane: its runs that were started and still have samples.
-    runs: Vec<VecDeque<Arc<Run>>>,
 }
 
 impl Feed {
@@ -101,19 +88,13 @@ impl Feed {
         counters: Arc<Counters>,
     ) -> Result<Self> {
         let mut epochs = VecDeque::new();
-        let mut reads = None;
-        let mut taken = Vec::new();
         if epoch < end {
             let (content, lanes) = plan.lanes(epoch, start)?;
-            let first = EpochState::new(epoch, content, lanes);
-            reads = Some(first.lanes.reads());
-            taken = vec![0; first.runs.len()];
-            epochs.push_back(first);
+            epochs.push_back(EpochRuns::new(&plan, epoch, content, lanes));
         }
         let next = epoch.saturating_add(1);
         let closed = if end == UNKNOWN_EPOCHS { next } else { end };
-        let state =
-            State { epochs, reads, coming: None, next, end, closed, tickets: 0, is_stopped: false, failure: None };
+        let state = State { epochs, coming: None, next, end, closed, tickets: 0, is_stopped: false, failure: None };
         let shared = Arc::new(Shared {
             plan,
             budget: Arc::new(Budget::new(memory_bytes)),
@@ -122,7 +103,7 @@ impl Feed {
             ready: Condvar::new(),
             turned: Condvar::new(),
         });
-        let mut feed = Self { shared, threads: Vec::new(), process: shardpack_runtime::process_id(), number: 0, taken };
+        let mut feed = Self { shared, threads: Vec::new(), process: shardpack_runtime::process_id(), number: 0 };
         // Ends at once if there is no further epoch.
         feed.thread("shardpack-order".to_owned(), make_epochs)?;
         feed.thread("shardpack-read-0".to_owned(), read_all)?;
@@ -149,63 +130,61 @@ impl Feed {
     /// If a thread has failed: it could not read on, or could not compute the order of the next epoch.
     pub fn next(&mut self, most: usize, into: &mut Vec<Fetched>) -> Result<Next> {
         let shared = Arc::clone(&self.shared);
-        let mut state = shared.begun(&mut self.taken)?;
+        let mut state = shared.begun()?;
         let Some(epoch) = state.epochs.front() else { return Ok(Next::End) };
         let left = epoch.lanes.share().len() - self.number;
         if left == 0 {
             // The readers may have begun the next epoch.
             state.epochs.pop_front();
-            (self.number, self.taken) = (0, Vec::new());
+            self.number = 0;
             shared.turned.notify_all();
             return Ok(Next::EpochEnd);
         }
-        let (lanes, number) = (epoch.lanes.clone(), epoch.number);
+        let number = epoch.number;
         let mut waited: Option<Instant> = None;
         for taken in 0..left.min(most.max(1) as u64) {
-            let lane = lanes.lane_of(self.number);
-            let run = loop {
+            let (run, step) = loop {
                 if state.is_stopped {
                     return Ok(Next::End);
                 }
                 state.check()?;
-                let front = state.epochs.front().and_then(|epoch| epoch.runs[lane].front());
-                if let Some(run) = front.filter(|run| run.pieces.get().is_some()) {
-                    break Arc::clone(run);
+                let front = state.epochs.front().and_then(|epoch| epoch.front(self.number));
+                if let Some((run, step)) = front.filter(|(run, _)| run.pieces.get().is_some()) {
+                    break (Arc::clone(run), step);
                 }
                 if taken > 0 {
                     return Ok(Next::Samples);
                 }
-                let ticket = front.map_or(state.tickets, |run| run.ticket);
+                let tickets = state.tickets;
+                let ticket = state.epochs.front().and_then(|epoch| epoch.wanted(self.number, tickets));
                 waited.get_or_insert_with(Instant::now);
-                shared.budget.want(ticket);
+                if let Some(ticket) = ticket {
+                    shared.budget.want(ticket);
+                }
                 state = shared.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
             };
             if let Some(since) = waited.take() {
                 shared.counters.disk_wait_ns.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
             }
-            let step = lanes.step_of(self.number);
             let (source, sample) = run.content.place(run.segment.sample(step - run.segment.start));
-            self.number += 1;
-            self.taken[lane] += 1;
-            if self.taken[lane] == run.samples {
-                self.taken[lane] = 0;
-                if let Some(epoch) = state.epochs.front_mut() {
-                    epoch.runs[lane].pop_front();
-                }
+            if let Some(epoch) = state.epochs.front_mut() {
+                epoch.take(self.number);
             }
+            self.number += 1;
             let check_content = shared.plan.check_content;
             into.push(Fetched { run, source, number: sample, epoch: number, check_content, is_other: false });
         }
         Ok(Next::Samples)
     }
 
-    /// The lanes of the current epoch, once it has begun; `None` after the last, or after a stop.
+    /// The batches of the current epoch and its lanes, once it has begun; `None` after the last, or after a stop.
     ///
     /// # Errors
     /// If a thread has failed.
-    pub fn lanes(&mut self) -> Result<Option<(u64, RankLanes)>> {
-        let state = self.shared.begun(&mut self.taken)?;
-        Ok(state.epochs.front().map(|epoch| (epoch.number, epoch.lanes.clone())))
+    pub fn lanes(&mut self) -> Result<Option<(u64, RankLanes, RankBatches)>> {
+        let state = self.shared.begun()?;
+        let epoch = state.epochs.front();
+        Ok(epoch.map(|one| (one.number, one.lanes.clone(), self.shared.plan.batches(&one.content, &one.lanes))))
     }
 
     /// Allows the feed to read the next epoch, if the current one has ended. For a consumer that does not read ahead.
@@ -289,12 +268,6 @@ impl Drop for Feed {
     }
 }
 
-impl EpochState {
-    fn new(number: u64, content: Arc<Content>, lanes: RankLanes) -> Self {
-        Self { number, content, runs: (0..lanes.len()).map(|_| VecDeque::new()).collect(), lanes }
-    }
-}
-
 impl State {
     /// Number of the epoch after the last one that is read, if there is one.
     fn next_epoch(&self) -> Option<u64> {
@@ -313,7 +286,6 @@ impl State {
         }
         let Some(epoch) = self.coming.take() else { return false };
         self.next += 1;
-        self.reads = Some(epoch.lanes.reads());
         self.epochs.push_back(epoch);
         true
     }
@@ -332,12 +304,16 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, once the current epoch has begun; without an epoch after the last, or after a stop. `taken` is empty between
-    /// epochs, and gets an entry for each lane.
-    fn begun(&self, taken: &mut Vec<u64>) -> Result<MutexGuard<'_, State>> {
+    /// The state, once the current epoch has begun; without an epoch after the last, or after a stop.
+    fn begun(&self) -> Result<MutexGuard<'_, State>> {
         let mut state = self.state();
         let mut waited: Option<Instant> = None;
-        while state.epochs.is_empty() && state.next_epoch().is_some() && !state.is_stopped && !state.begin_epoch() {
+        while state.epochs.is_empty() && state.next_epoch().is_some() && !state.is_stopped {
+            if state.begin_epoch() {
+                // The readers wait for it.
+                self.turned.notify_all();
+                break;
+            }
             state.check()?;
             if state.is_open() {
                 waited.get_or_insert_with(Instant::now);
@@ -346,11 +322,6 @@ impl Shared {
         }
         if let Some(since) = waited {
             self.counters.disk_wait_ns.fetch_add(since.elapsed().as_nanos() as u64, Relaxed);
-        }
-        if taken.is_empty() {
-            *taken = vec![0; state.epochs.front().map_or(0, |epoch| epoch.runs.len())];
-            // The readers wait for the epoch, if it was begun here.
-            self.turned.notify_all();
         }
         Ok(state)
     }
@@ -376,25 +347,12 @@ impl Shared {
             if state.is_stopped || state.failure.is_some() {
                 return Ok(None);
             }
-            let Some(reads) = &mut state.reads else { return Ok(None) };
-            if let (Some(read), Some(epoch)) = (reads.next(), state.epochs.back()) {
-                let Read { lane, segment, samples, first } = read;
-                let run = Arc::new(Run {
-                    ticket: state.tickets,
-                    sources: Arc::clone(&self.plan.sources),
-                    content: Arc::clone(&epoch.content),
-                    segment,
-                    samples,
-                    first: epoch.lanes.step_of(first),
-                    stride: epoch.lanes.readers(),
-                    pieces: OnceLock::new(),
-                    is_checked: AtomicBool::new(false),
-                    budget: Arc::clone(&self.budget),
-                });
+            let ticket = state.tickets;
+            let run = state.epochs.back_mut().and_then(|one| one.next_run(&self.plan, &self.budget, ticket));
+            // Samples of other runs may have been listed.
+            self.ready.notify_all();
+            if let Some(run) = run {
                 state.tickets += 1;
-                if let Some(epoch) = state.epochs.back_mut() {
-                    epoch.runs[lane].push_back(Arc::clone(&run));
-                }
                 return Ok(Some(run));
             }
             if state.next_epoch().is_none() {
@@ -424,7 +382,7 @@ fn make_epochs(shared: &Shared) -> Result<()> {
         }
         drop(state);
         let (content, lanes) = shared.plan.lanes(number, 0)?;
-        let epoch = EpochState::new(number, content, lanes);
+        let epoch = EpochRuns::new(&shared.plan, number, content, lanes);
         state = shared.state();
         state.coming = Some(epoch);
         shared.turned.notify_all();

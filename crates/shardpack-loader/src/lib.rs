@@ -25,7 +25,8 @@
 //!
 //! # Guarantees
 //!
-//! The order of an epoch is a function of the dataset, the seed, the epoch and the number of lanes ([`order`]). Ranks exchange
+//! The order of an epoch is a function of the dataset, the seed, the epoch and the number of lanes ([`order`]), and of lengths
+//! if batches are by length ([`Bucket`]). Ranks exchange
 //! nothing, and all ranks get the same number of batches. A run resumes from a small [`State`] at any batch, with any number
 //! of ranks. [`Batches::receipt`] proves which samples were seen. The content of a batch does not depend on the number of
 //! threads. No failure is silent: it is an error, or a sample that the receipt names ([`OnBad`]).
@@ -41,11 +42,13 @@
 pub mod advice;
 mod batch;
 mod batches;
+mod bucket;
 mod budget;
 mod classes;
 mod cold;
 mod columns;
 mod condition;
+mod epoch_runs;
 mod facts;
 mod feed;
 mod fill_slot;
@@ -70,8 +73,9 @@ mod subset;
 
 pub use batch::{Batch, NO_LABEL};
 pub use batches::Batches;
+pub use bucket::Bucket;
 pub use columns::{Column, Values};
-pub use condition::Condition;
+pub use condition::{Condition, Lengths};
 pub use loader::{Loader, Options};
 pub use mix::{MixPart, Times};
 pub use output::{OnBad, Output, Own};

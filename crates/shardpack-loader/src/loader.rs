@@ -11,7 +11,9 @@ use shardpack_reader::Dataset;
 use shardpack_runtime::threads;
 
 use crate::{
-    Batches, Memory, MixPart, OnBad, Output, Samples, State, Subset, Times, classes,
+    Batches, Bucket, Lengths, Memory, MixPart, OnBad, Output, Samples, State, Subset, Times,
+    bucket::{self, Bucketing},
+    classes,
     columns::Wanted,
     feed::{Feed, UNKNOWN_EPOCHS},
     fill_slot::Making,
@@ -39,6 +41,8 @@ pub struct Options {
     pub shuffle: Shuffle,
     /// Number of lanes of all ranks together; `None` for [`order::Options::lanes_for`].
     pub lanes: Option<u64>,
+    /// Batches of samples of similar length; `None` for batches as the order has them.
+    pub bucket: Option<Bucket>,
     /// Policy for the end of an epoch.
     pub last: Last,
     /// Which samples of the dataset to load.
@@ -89,6 +93,7 @@ impl Default for Options {
             seed: 0,
             shuffle: Shuffle::Lanes,
             lanes: None,
+            bucket: None,
             last: Last::Short,
             subset: Subset::All,
             renumber: false,
@@ -128,8 +133,8 @@ fn whole(options: &Options) -> Result<()> {
     }
 }
 
-/// A part of a plan.
-fn source(part: MixPart, options: &Options) -> Result<PlanSource> {
+/// Part `number` of a plan.
+fn source(number: usize, part: MixPart, options: &Options) -> Result<PlanSource> {
     let chosen = if options.renumber {
         let unclear =
             || Error::usage("labels can be renumbered only if classes are chosen").in_file(part.dataset.folder());
@@ -154,7 +159,25 @@ fn source(part: MixPart, options: &Options) -> Result<PlanSource> {
     });
     let columns = columns.collect::<Result<_>>()?;
     let identities = Identities::new(&dataset.manifest().id.0);
-    Ok(PlanSource { dataset, selection, quotas, identities, columns, chosen, labels: None })
+    let mut source =
+        PlanSource { dataset, selection, quotas, identities, columns, chosen, labels: None, lengths: None };
+    source.lengths = bucket::lengths(options.bucket.as_ref(), number, &source)?;
+    Ok(source)
+}
+
+/// The order of a new run, and its batches by length.
+fn begun(sources: &[PlanSource], options: &Options) -> Result<(order::Options, Option<Bucketing>)> {
+    let &Options { shuffle, seed, lanes, world, batch, memory_bytes, .. } = options;
+    let lanes = lanes.unwrap_or_else(|| order::Options::lanes_for(world, batch));
+    let needs = Needs::new(sources, shuffle, lanes, world);
+    let (bucketing, run_blocks) = match &options.bucket {
+        Some(bucket) => {
+            let (bucketing, run_blocks) = Bucketing::new(bucket, &needs, batch, memory_bytes)?;
+            (Some(bucketing), run_blocks)
+        }
+        None => (None, needs.run_blocks(memory_bytes)?),
+    };
+    Ok((order::Options { shuffle, seed, lanes, run_blocks, rotated: true }, bucketing))
 }
 
 /// Checks that images can be mixed. Returns the number of classes of their labels.
@@ -218,21 +241,30 @@ impl Loader {
 
     fn build(parts: Vec<MixPart>, options: Options, state: Option<&State>) -> Result<Self> {
         let Some(first) = parts.first() else { return Err(Error::usage("a mix of no datasets")) };
+        options.bucket.as_ref().map_or(Ok(()), Bucket::check)?;
         let given = state.map(|state| state.order(&first.dataset)).transpose()?;
-        let mut sources = parts.into_iter().map(|part| source(part, &options)).collect::<Result<Vec<_>>>()?;
+        let sources = parts.into_iter().enumerate();
+        let mut sources = sources.map(|(number, part)| source(number, part, &options)).collect::<Result<Vec<_>>>()?;
         let classes: Arc<[String]> = classes::merge(&mut sources)?.into();
-        let order = match given {
-            Some(order) => order,
-            None => {
-                let Options { shuffle, seed, lanes, world, batch, memory_bytes, .. } = options;
-                let lanes = lanes.unwrap_or_else(|| order::Options::lanes_for(world, batch));
-                let run_blocks = Needs::new(&sources, shuffle, lanes, world).run_blocks(memory_bytes)?;
-                order::Options { shuffle, seed, lanes, run_blocks, rotated: true }
+        let (order, bucketing) = match (given, state) {
+            (Some(order), Some(state)) => {
+                let needs = Needs::new(&sources, order.shuffle, order.lanes, options.world);
+                let bucket = options.bucket.as_ref();
+                (
+                    order,
+                    Bucketing::resumed(
+                        state.bucketing(),
+                        bucket,
+                        (&needs, order.run_blocks, options.batch),
+                        options.memory_bytes,
+                    )?,
+                )
             }
+            _ => begun(&sources, &options)?,
         };
         let options = Options { seed: order.seed, shuffle: order.shuffle, lanes: Some(order.lanes), ..options };
         let Options { rank, world, batch, last, check_content, .. } = options;
-        let plan = Plan::new(sources, order, &Ranks { rank, world, batch, last, check_content });
+        let plan = Plan::new(sources, order, Ranks { bucketing, rank, world, batch, last, check_content });
         order.check()?;
         // Every epoch has the same number of samples.
         let samples = plan.content(0)?.layout.samples();
@@ -269,6 +301,12 @@ impl Loader {
         self.plan.sources.get(source).map(|source| &source.selection)
     }
 
+    /// The lengths of the samples of each part, in its order, if batches are by length: another loader of the same parts takes them
+    /// as [`Bucket::lengths`], and need not read them again.
+    pub fn lengths(&self) -> Vec<Lengths> {
+        self.plan.sources.iter().filter_map(|source| source.lengths.clone()).collect()
+    }
+
     /// Class names in the order of the labels in batches. For a mix, the classes of all datasets, each once. Names that
     /// are not
     /// UTF-8 have replacement characters.
@@ -281,7 +319,7 @@ impl Loader {
     /// # Errors
     /// None beyond those of [`Loader::new`].
     pub fn most_in_batch(&self) -> Result<u64> {
-        Ok(self.plan.share(self.plan.content(0)?.layout.samples(), 0)?.most_in_batch())
+        self.plan.most_in_batch()
     }
 
     /// Bytes of the views of a batch, one after the other: [`Views`](crate::Views) has their places.
@@ -300,9 +338,16 @@ impl Loader {
 
     /// Memory for the runs that are read ahead, in bytes.
     pub fn memory_bytes(&self) -> u64 {
-        let order = &self.plan.order;
-        let needs = || Needs::new(&self.plan.sources, order.shuffle, order.lanes, self.options.world);
-        self.options.memory_bytes.unwrap_or_else(|| needs().usual_bytes())
+        self.options.memory_bytes.unwrap_or_else(|| {
+            let Plan { sources, order, bucketing, .. } = &self.plan;
+            let needs = Needs::new(sources, order.shuffle, order.lanes, self.options.world);
+            let buckets = bucketing.as_ref().and_then(|one| one.buckets().ok());
+            let needs = match buckets {
+                Some(buckets) => needs.in_windows(&buckets, order.run_blocks),
+                None => needs,
+            };
+            needs.usual_bytes()
+        })
     }
 
     /// Memory for decoding with `threads` threads, in bytes, in addition to that for runs: the memory for runs, 1 GiB,
@@ -320,7 +365,7 @@ impl Loader {
         &self.plan.order
     }
 
-    /// The order of epoch `epoch`. For a subset or a mix, [`Loader::place`] maps its numbers to samples.
+    /// The order of epoch `epoch`; [`Options::bucket`] changes it inside windows. For a subset or a mix, [`Loader::place`] maps its numbers to samples.
     ///
     /// # Errors
     /// None beyond those of [`Loader::new`].
@@ -339,12 +384,22 @@ impl Loader {
         is_there.then(|| content.place(index)).ok_or_else(|| Error::usage(format!("sample {index} of {samples}")))
     }
 
-    /// Batches of this rank in a whole epoch: the same number for all ranks.
+    /// Batches of this rank in a whole epoch: the same number for all ranks. With [`Bucket::tokens`], of epoch 0.
     ///
     /// # Errors
     /// None beyond those of [`Loader::new`].
     pub fn batches_of_epoch(&self) -> Result<u64> {
-        Ok(self.plan.share(self.plan.content(0)?.layout.samples(), 0)?.batches())
+        self.batches_of(0)
+    }
+
+    /// Batches of this rank in epoch `epoch`: the same number for all ranks. With [`Bucket::tokens`], it takes about a microsecond
+    /// per sample, and differs by epoch.
+    ///
+    /// # Errors
+    /// None beyond those of [`Loader::new`].
+    pub fn batches_of(&self, epoch: u64) -> Result<u64> {
+        // Otherwise all epochs have the same number.
+        self.plan.count_batches(if self.plan.has_tokens() { epoch } else { 0 }, 0)
     }
 
     /// Batches of this rank in the rest of the epoch of `state`: the same number for all ranks, 0 at the end of the
@@ -354,8 +409,7 @@ impl Loader {
     /// If the state is of another run.
     pub fn batches_left(&self, state: &State) -> Result<u64> {
         self.check(state)?;
-        let samples = self.plan.content(state.epoch)?.layout.samples();
-        Ok(self.plan.share(samples, state.position)?.batches())
+        self.plan.count_batches(state.epoch, state.position)
     }
 
     /// Number of ranks that read each byte: 1 if the number of lanes is a multiple of the number of ranks.
@@ -363,7 +417,10 @@ impl Loader {
     /// # Errors
     /// None beyond those of [`Loader::new`].
     pub fn readers(&self) -> Result<u64> {
-        Ok(self.plan.lanes(0, 0)?.1.readers())
+        let readers = self.plan.lanes(0, 0)?.1.readers();
+        let Some(bucketing) = &self.plan.bucketing else { return Ok(readers) };
+        let lanes = if self.plan.order.shuffle == Shuffle::Lanes { self.plan.order.lanes } else { 1 };
+        Ok(self.plan.world / bucketing.buckets()?.classes(lanes, self.plan.world))
     }
 
     /// The state at the start of a run.
@@ -380,7 +437,9 @@ impl Loader {
         let identity = |index| self.plan.identity(content.place(index));
         let sum: Sum = if self.plan.last == Last::Drop {
             let end = lanes.share().position_after(lanes.share().batches());
-            (0..end).map(|position| identity(lanes.epoch().sample_at(position))).collect()
+            let mut bucketed = self.plan.bucketed(&content, &lanes);
+            let position = |place| bucketed.as_mut().map_or(place, |bucketed| bucketed.position(place));
+            (0..end).map(position).map(|position| identity(lanes.epoch().sample_at(position))).collect()
         } else {
             (0..content.layout.samples()).map(identity).collect()
         };
@@ -394,6 +453,9 @@ impl Loader {
 
     fn check(&self, state: &State) -> Result<()> {
         match state.is_of(&self.plan)? {
+            true if !self.plan.is_between_batches(state.epoch, state.position)? => {
+                Err(Error::data(format!("a state at position {}, within a batch", state.position)))
+            }
             true => Ok(()),
             false => Err(Error::usage("the state belongs to a run with another order or other samples")
                 .help("resume with the datasets, subsets and shares of the run that saved the state")),

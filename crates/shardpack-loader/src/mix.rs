@@ -143,6 +143,11 @@ impl Quotas {
         Ok(Self::Groups(groups.collect::<Result<_>>()?))
     }
 
+    /// Whether no sample comes twice in an epoch.
+    pub fn are_once(&self) -> bool {
+        matches!(self, Self::All(Quota { rounds: 0, .. } | Quota { rounds: 1, rest: 0 }))
+    }
+
     /// Whether the counts of all samples are the same in every epoch.
     pub fn is_fixed(&self) -> bool {
         match self {

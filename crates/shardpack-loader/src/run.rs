@@ -26,17 +26,48 @@ pub(crate) struct Run {
     pub sources: Arc<[PlanSource]>,
     pub content: Arc<Content>,
     pub segment: Segment,
-    /// Number of samples of the rank in the run.
-    pub samples: u64,
-    /// Steps in the lane between two samples of the rank.
-    pub stride: u64,
-    /// The first step of the rank in the run.
-    pub first: u64,
+    /// The samples that the rank needs.
+    pub steps: Steps,
     /// The pieces that hold the samples, in shard order; `None` if the run has no valid ranges to read.
     pub pieces: OnceLock<Option<Vec<Piece>>>,
     /// Whether all samples were compared with their hashes and match; set before `pieces`.
     pub is_checked: AtomicBool,
     pub budget: Arc<Budget>,
+}
+
+/// Samples of a segment, by their index in the lane as [`Segment::start`].
+#[derive(Debug)]
+pub(crate) enum Steps {
+    /// `samples` of them, from `first`, every `stride`-th.
+    Every { first: u64, stride: u64, samples: u64 },
+    /// These, ascending.
+    These(Box<[u64]>),
+}
+
+impl Steps {
+    /// Number of samples.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Every { samples, .. } => *samples,
+            Self::These(steps) => steps.len() as u64,
+        }
+    }
+
+    /// The sample with index `at`, which is less than [`Steps::len`].
+    fn step(&self, at: u64) -> u64 {
+        match self {
+            Self::Every { first, stride, .. } => first + at * stride,
+            Self::These(steps) => steps[at as usize],
+        }
+    }
+
+    /// Whether the rank needs all samples of the segment, or all but the first ones.
+    fn are_all(&self, segment: &Segment) -> bool {
+        match self {
+            Self::Every { stride, .. } => *stride == 1,
+            Self::These(steps) => steps.len() as u64 == segment.len(),
+        }
+    }
 }
 
 /// Consecutive bytes of a shard, in memory.
@@ -63,7 +94,7 @@ const MAX_GAP_BYTES: u64 = 64 * 1024;
 impl Run {
     /// The samples that the rank needs, by their numbers in the content.
     fn needed(&self) -> impl Iterator<Item = u64> {
-        (0..self.samples).map(|at| self.segment.sample(self.first + at * self.stride - self.segment.start))
+        (0..self.steps.len()).map(|at| self.segment.sample(self.steps.step(at) - self.segment.start))
     }
 
     /// The rows of `shard` with these samples, ascending.
@@ -216,13 +247,14 @@ impl std::fmt::Debug for Payload {
 
 /// The byte ranges of the needed samples of a run, ascending; close ranges are merged. Invalid rows are left out.
 pub(crate) fn spans(shard: Shard<'_>, run: &Run, copy: &Copy) -> Vec<Range<u64>> {
-    let (rows, most_gap): (Vec<Range<u64>>, u64) = if run.stride == 1 && matches!(copy.selection, Selection::All(_)) {
-        let row = |index: u64| index - copy.start - shard.samples().start;
-        // The bytes between two ranges belong to another segment, which reads them.
-        (run.segment.ranges().map(|range| row(range.start)..row(range.end)).collect(), 0)
-    } else {
-        (run.rows(shard, copy).into_iter().map(|row| row..row + 1).collect(), MAX_GAP_BYTES)
-    };
+    let (rows, most_gap): (Vec<Range<u64>>, u64) =
+        if run.steps.are_all(&run.segment) && matches!(copy.selection, Selection::All(_)) {
+            let row = |index: u64| index - copy.start - shard.samples().start;
+            // The bytes between two ranges belong to another segment, which reads them.
+            (run.segment.ranges().map(|range| row(range.start)..row(range.end)).collect(), 0)
+        } else {
+            (run.rows(shard, copy).into_iter().map(|row| row..row + 1).collect(), MAX_GAP_BYTES)
+        };
     let mut spans: Vec<Range<u64>> = Vec::new();
     for span in rows.into_iter().filter_map(|rows| shard.span(rows).ok().flatten()) {
         match spans.last_mut() {

@@ -5,6 +5,7 @@ use shardpack_format::{Error, Result, manifest::Blake3};
 use shardpack_reader::Dataset;
 
 use crate::{
+    bucket::Bucketing,
     order::{Options, Shuffle},
     plan::Plan,
 };
@@ -28,6 +29,9 @@ pub struct State {
     /// Fingerprint of the samples and their counts, unless the run has every sample of one dataset once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     subset: Option<String>,
+    /// Batches by length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bucket: Option<Bucketing>,
     /// The current epoch, from 0.
     pub epoch: u64,
     /// Number of positions of the epoch that all ranks together have taken.
@@ -41,6 +45,7 @@ impl State {
             version: if order.rotated { VERSION } else { NOT_ROTATED },
             dataset: plan.id(),
             subset: plan.subset.clone(),
+            bucket: plan.bucketing.clone(),
             shuffle: order.shuffle.name().to_owned(),
             seed: order.seed,
             lanes: order.lanes,
@@ -71,6 +76,11 @@ impl State {
         Ok(Options { shuffle, seed, lanes, run_blocks, rotated: version != NOT_ROTATED })
     }
 
+    /// Batches by length, if the run has them.
+    pub(crate) fn bucketing(&self) -> Option<&Bucketing> {
+        self.bucket.as_ref()
+    }
+
     /// Whether the state is of a run with this plan.
     pub(crate) fn is_of(&self, plan: &Plan) -> Result<bool> {
         let samples = plan.content(self.epoch)?.layout.samples();
@@ -78,7 +88,8 @@ impl State {
             return Err(Error::data(format!("a state at position {} of {samples} samples", self.position)));
         }
         let Some(first) = plan.sources.first() else { return Ok(false) };
-        Ok(self.order(&first.dataset)? == plan.order && self.subset == plan.subset)
+        let is_order = self.order(&first.dataset)? == plan.order && self.bucket == plan.bucketing;
+        Ok(is_order && self.subset == plan.subset)
     }
 
     /// As one line of JSON.

@@ -201,6 +201,30 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "options_that_do_not_fit_are_refused",
     ),
     (
+        "give it {least} bytes or more; a new run can have fewer bucket_batches",
+        "least",
+        "crates/shardpack-loader/tests/loader/buckets.rs",
+        "memory_is_within_its_limit_or_refused",
+    ),
+    (
+        "resume with the bucket_by of the run that saved the state",
+        "the state is of a run with",
+        "crates/shardpack-loader/tests/loader/buckets.rs",
+        "states_and_options_that_differ_are_refused",
+    ),
+    (
+        "resume with the batch_tokens of the run that saved the state",
+        "batch_tokens of the state",
+        "crates/shardpack-loader/tests/loader/buckets.rs",
+        "a_run_by_tokens_resumes_at_each_batch_of_its_ranks_only",
+    ),
+    (
+        "resume with as many ranks, and with the batch_size of that run",
+        "the state is of 2 ranks",
+        "crates/shardpack-loader/tests/loader/buckets.rs",
+        "a_run_by_tokens_resumes_at_each_batch_of_its_ranks_only",
+    ),
+    (
         "a dataset that was packed anew begins at epoch 0",
         "beginning",
         "crates/shardpack-loader/tests/loader/ranks_and_resuming.rs",

@@ -51,15 +51,22 @@ const COLUMNS: [(&str, Column); 8] = [
     ("kind", Column::Kind),
 ];
 
-impl Column {
-    /// Column `name` of `dataset`.
+/// Where a dataset has a column.
+pub(super) enum Found {
+    Own(Column),
+    /// The number of a component, and the names of members of JSON in it, from the outermost.
+    Component(usize, Vec<String>),
+}
+
+impl Found {
+    /// Column `name` of `dataset`, as `option` names it.
     ///
     /// # Errors
-    /// If there is none, several components could be meant, or the component has no single numbers or texts.
-    pub fn find(name: &Name, dataset: &Dataset) -> Result<Self> {
+    /// If there is none, or several components could be meant.
+    pub fn find(option: &str, name: &Name, dataset: &Dataset) -> Result<Self> {
         let own = COLUMNS.iter().find(|(known, _)| *known == name.text && !name.is_component);
         if let Some((_, column)) = own {
-            return Ok(column.clone());
+            return Ok(Self::Own(column.clone()));
         }
         let components = &dataset.manifest().components;
         // `json.score`: the longest part that is a component, then its members.
@@ -67,19 +74,34 @@ impl Column {
         for end in std::iter::once(name.text.len()).chain(ends) {
             let found = matching(&name.text[..end], components);
             if let [number] = found[..] {
-                let members = name.text[end..].split('.').skip(1).map(str::to_owned).collect();
-                return Self::component(number, members, dataset);
+                return Ok(Self::Component(number, name.text[end..].split('.').skip(1).map(str::to_owned).collect()));
             }
             if !found.is_empty() {
                 let names: Vec<_> = found.iter().map(|number| components[*number].as_str()).collect();
-                return Err(Error::usage(format!("where: {:?} may be {}", name.text, names.join(" or ")))
+                return Err(Error::usage(format!("{option}: {:?} may be {}", name.text, names.join(" or ")))
                     .in_file(dataset.folder()));
             }
         }
         let own = COLUMNS.map(|(known, _)| known).join(", ");
-        let what =
-            format!("where: no column {:?}; there are {own}, and the components {}", name.text, components.join(", "));
+        let what = format!(
+            "{option}: no column {:?}; there are {own}, and the components {}",
+            name.text,
+            components.join(", ")
+        );
         Err(Error::usage(what).in_file(dataset.folder()))
+    }
+}
+
+impl Column {
+    /// Column `name` of `dataset`.
+    ///
+    /// # Errors
+    /// If there is none, several components could be meant, or the component has no single numbers or texts.
+    pub fn find(name: &Name, dataset: &Dataset) -> Result<Self> {
+        match Found::find("where", name, dataset)? {
+            Found::Own(column) => Ok(column),
+            Found::Component(number, members) => Self::component(number, members, dataset),
+        }
     }
 
     fn component(number: usize, members: Vec<String>, dataset: &Dataset) -> Result<Self> {
@@ -138,7 +160,7 @@ impl Column {
     }
 }
 
-fn extension(name: &str) -> &str {
+pub(super) fn extension(name: &str) -> &str {
     name.rsplit_once('.').map_or(name, |(_, extension)| extension)
 }
 
@@ -251,7 +273,7 @@ impl<'d> Row<'d> {
     }
 
     /// The stored bytes of component `number`, which the sample has.
-    fn stored(&self, number: usize, buffers: &mut Buffers) -> Result<Vec<u8>> {
+    pub fn stored(&self, number: usize, buffers: &mut Buffers) -> Result<Vec<u8>> {
         let (row, shard) = (&self.row, &self.shard);
         let extent = row.component(number).unwrap_or_default();
         let expected = row.component_hash(number);

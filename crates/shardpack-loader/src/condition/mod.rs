@@ -5,9 +5,11 @@
 
 mod columns;
 mod compare;
+mod lengths;
 mod parse;
 mod scan;
 
+pub use lengths::Lengths;
 use shardpack_format::{Result, component::Number};
 
 /// A condition on samples.

@@ -1,4 +1,4 @@
-//! Evaluates a condition for the samples of a dataset, one thread a shard.
+//! Evaluates a condition, or another function of samples, for the samples of a dataset, one thread a shard.
 //!
 //! Holds at all times: the result does not depend on the number of threads, and neither does the error, which is that of the first
 //! shard that has one. Memory: one bit a sample.
@@ -24,25 +24,7 @@ impl Condition {
     pub(crate) fn select(&self, dataset: &Dataset, of: &Selection) -> Result<Selection> {
         let columns = self.names.iter().map(|name| Column::find(name, dataset)).collect::<Result<Vec<_>>>()?;
         check(&self.node, &columns).map_err(|error| error.in_file(dataset.folder()))?;
-        let (next, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let shards = dataset.manifest().shards.len();
-        let scan = || {
-            let (mut found, mut buffers) = (Vec::new(), Buffers::default());
-            // Shards begin in order, so all shards before a failed one are scanned.
-            while !has_failed.load(Relaxed)
-                && let number = next.fetch_add(1, Relaxed)
-                && number < shards
-            {
-                let bits = dataset.shard(number).and_then(|shard| self.bits(shard, of, &columns, &mut buffers));
-                has_failed.fetch_or(bits.is_err(), Relaxed);
-                found.push((number, bits));
-            }
-            found
-        };
-        let most = threads::cores().max(dataset.concurrency().unwrap_or(1)).min(shards);
-        let mut found: Vec<_> = threads::gather(most, scan).into_iter().flatten().collect();
-        found.sort_unstable_by_key(|(number, _)| *number);
-        let found = found.into_iter().map(|(_, bits)| bits).collect::<Result<Vec<_>>>()?;
+        let found = of_shards(dataset, |shard, buffers| self.bits(shard, of, &columns, buffers))?;
         let numbers = dataset.shards().zip(&found).flat_map(|(shard, bits)| {
             let is_set = |row: &u64| bits[(row / 64) as usize] >> (row % 64) & 1 > 0;
             (0..shard.len()).filter(is_set).map(move |row| shard.samples().start + row)
@@ -68,6 +50,35 @@ impl Condition {
         }
         Ok(bits)
     }
+}
+
+/// The result of `work` for each shard of a dataset.
+///
+/// # Errors
+/// The error of the first shard that has one.
+pub(super) fn of_shards<T: Send>(
+    dataset: &Dataset,
+    work: impl Fn(Shard<'_>, &mut Buffers) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let (next, has_failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let shards = dataset.manifest().shards.len();
+    let scan = || {
+        let (mut found, mut buffers) = (Vec::new(), Buffers::default());
+        // Shards begin in order, so all shards before a failed one are scanned.
+        while !has_failed.load(Relaxed)
+            && let number = next.fetch_add(1, Relaxed)
+            && number < shards
+        {
+            let result = dataset.shard(number).and_then(|shard| work(shard, &mut buffers));
+            has_failed.fetch_or(result.is_err(), Relaxed);
+            found.push((number, result));
+        }
+        found
+    };
+    let most = threads::cores().max(dataset.concurrency().unwrap_or(1)).min(shards);
+    let mut found: Vec<_> = threads::gather(most, scan).into_iter().flatten().collect();
+    found.sort_unstable_by_key(|(number, _)| *number);
+    found.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Refuses comparisons of a text with a number.

@@ -153,6 +153,13 @@ impl Epoch {
         Segments { epoch: self, lane, next: from, end: self.lane_len(lane) }
     }
 
+    /// The key of window `number` of [`super::Buckets`]; `None` for stored order.
+    pub(super) fn window_key(&self, number: u64) -> Option<u64> {
+        let key = mix(mix(self.key.wrapping_add(GOLDEN.wrapping_mul(2)))
+            .wrapping_add(number.wrapping_add(1).wrapping_mul(GOLDEN)));
+        self.slots.is_some().then_some(key)
+    }
+
     /// The segment that holds index `index` of the sequence. Its `start` is an index in the sequence, not in the lane.
     fn segment(&self, index: u64) -> Segment {
         let before = self.short.partition_point(|short| short.end <= index);

@@ -16,6 +16,8 @@
 //! # Ok::<(), shardpack_loader::Error>(())
 //! ```
 
+mod batches;
+mod buckets;
 mod copies;
 mod epoch;
 mod identity;
@@ -26,6 +28,8 @@ mod rest;
 mod selection;
 mod share;
 
+pub use batches::{RankBatch, RankBatches};
+pub use buckets::{BucketRead, BucketReads, Bucketed, Buckets, LengthOf, Taken, length_key};
 pub use copies::{Group, Quota, divide, of_all, of_groups};
 pub(crate) use epoch::part_key;
 pub use epoch::{Epoch, Segment, Segments};

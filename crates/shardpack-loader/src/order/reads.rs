@@ -33,6 +33,11 @@ impl RankLanes {
         &self.epoch
     }
 
+    /// The epoch, to share it.
+    pub(crate) fn shared_epoch(&self) -> Arc<Epoch> {
+        Arc::clone(&self.epoch)
+    }
+
     /// The share of this rank.
     pub fn share(&self) -> &Share {
         &self.share

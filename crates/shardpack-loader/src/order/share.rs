@@ -164,6 +164,11 @@ impl Share {
         u64::try_from(after).map_or(self.samples, |after| after.min(self.samples))
     }
 
+    /// Samples of the epoch.
+    pub fn samples(&self) -> u64 {
+        self.samples
+    }
+
     /// The rank.
     pub fn rank(&self) -> u64 {
         self.rank

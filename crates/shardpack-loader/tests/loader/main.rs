@@ -4,6 +4,7 @@
 
 mod bad_samples;
 mod batches;
+mod buckets;
 mod choosing;
 mod ranks;
 mod ranks_and_resuming;
@@ -22,8 +23,8 @@ use std::{
 };
 
 use shardpack_loader::{
-    Bad, Batch, Dataset, Error, Loader, Memory, MixPart, NO_LABEL, OnBad, Options, Output, Own, Receipt, Result,
-    Sample, State, Subset, Times,
+    Bad, Batch, Bucket, Dataset, Error, Loader, Memory, MixPart, NO_LABEL, OnBad, Options, Output, Own, Receipt,
+    Result, Sample, State, Subset, Times,
     order::{Last, Shuffle},
     training::{self, Cut, Dtype, Size, Transform},
 };
