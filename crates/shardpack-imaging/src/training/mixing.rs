@@ -9,7 +9,6 @@ use super::{
     half::{bfloat16, float16, of_float16},
     random::{Draws, view_key, wide_exp, wide_ln},
     shape::{Axes, Dtype, Size},
-    transform::Transform,
 };
 
 /// A way to mix two images. The share of an image has the distribution Beta(`alpha`, `alpha`).
@@ -100,35 +99,36 @@ fn beta(alpha: f64, draws: Draws) -> f64 {
     found.unwrap_or(0.5)
 }
 
-impl Transform {
-    /// Mixes the images of a batch, the slots one after the other; random numbers are those of `random_key`. Returns the share of
-    /// each image that is its own, 0 to 1; the rest is of the image before it, or of the last for the first. 1 if nothing is mixed.
-    pub fn mix(&self, random_key: u64, slots: &mut [u8]) -> f64 {
-        let (size, dtype) = (self.options().cut.size(), self.options().dtype);
-        let Some(drawn) = draw(self.mixing(), size, Draws(view_key(random_key, BATCH))) else { return 1.0 };
-        let slot_bytes = self.slot_bytes();
-        match drawn {
-            Drawn::MixUp { own } => {
-                // In single precision, as torch computes them.
-                let weights = (own as f32, (1.0 - own) as f32);
-                for start in (0..slot_bytes).step_by(CHUNK) {
-                    let range = start..(start + CHUNK).min(slot_bytes);
-                    each_with_the_one_before(slots, slot_bytes, &range, |one, other| mean(dtype, weights, one, other));
-                }
-                own
+/// Mixes the images of a batch by one of `choices`, or not. Returns the share of each image that is its own.
+pub(super) fn apply(
+    choices: &[(Mixing, f64)],
+    (size, axes, dtype): (Size, Axes, Dtype),
+    random_key: u64,
+    slots: &mut [u8],
+) -> f64 {
+    let Some(drawn) = draw(choices, size, Draws(view_key(random_key, BATCH))) else { return 1.0 };
+    let (height, width) = (size.height as usize, size.width as usize);
+    let slot_bytes = 3 * height * width * dtype.bytes();
+    match drawn {
+        Drawn::MixUp { own } => {
+            // In single precision, as torch computes them.
+            let weights = (own as f32, (1.0 - own) as f32);
+            for start in (0..slot_bytes).step_by(CHUNK) {
+                let range = start..(start + CHUNK).min(slot_bytes);
+                each_with_the_one_before(slots, slot_bytes, &range, |one, other| mean(dtype, weights, one, other));
             }
-            Drawn::CutMix { rows, columns } => {
-                let (height, width) = (size.height as usize, size.width as usize);
-                let (planes, number) = match self.options().axes {
-                    Axes::Chw => (3, dtype.bytes()),
-                    Axes::Hwc => (1, 3 * dtype.bytes()),
-                };
-                for row in (0..planes).flat_map(|plane| rows.clone().map(move |y| plane * height + y)) {
-                    let range = (row * width + columns.start) * number..(row * width + columns.end) * number;
-                    each_with_the_one_before(slots, slot_bytes, &range, <[u8]>::copy_from_slice);
-                }
-                1.0 - (rows.len() * columns.len()) as f64 / (height * width) as f64
+            own
+        }
+        Drawn::CutMix { rows, columns } => {
+            let (planes, number) = match axes {
+                Axes::Chw => (3, dtype.bytes()),
+                Axes::Hwc => (1, 3 * dtype.bytes()),
+            };
+            for row in (0..planes).flat_map(|plane| rows.clone().map(move |y| plane * height + y)) {
+                let range = (row * width + columns.start) * number..(row * width + columns.end) * number;
+                each_with_the_one_before(slots, slot_bytes, &range, <[u8]>::copy_from_slice);
             }
+            1.0 - (rows.len() * columns.len()) as f64 / (height * width) as f64
         }
     }
 }
@@ -181,7 +181,7 @@ mod tests {
     use shardpack_format::permutation::mix;
 
     use super::{
-        super::{Cut, Options},
+        super::{Cut, Options, Transform},
         *,
     };
 

@@ -7,7 +7,7 @@ use std::fmt;
 use super::{
     augment::{self, Erasing, Operation},
     geometry::{self, Geometry},
-    mixing::Mixing,
+    mixing::{self, Mixing},
     random,
     shape::{Axes, Dtype, Size},
     slot::Levels,
@@ -311,6 +311,13 @@ impl Transform {
     /// The ways to mix the images of a batch, with their probabilities.
     pub fn mixing(&self) -> &[(Mixing, f64)] {
         &self.mixing
+    }
+
+    /// Mixes the images of a batch, the slots one after the other; random numbers are those of `random_key`. Returns the share of
+    /// each image that is its own, 0 to 1; the rest is of the image before it, or of the last for the first. 1 if nothing is mixed.
+    pub fn mix(&self, random_key: u64, slots: &mut [u8]) -> f64 {
+        let Options { cut, axes, dtype, .. } = self.options;
+        mixing::apply(&self.mixing, (cut.size(), axes, dtype), random_key, slots)
     }
 
     pub(super) fn levels(&self) -> &Levels {
