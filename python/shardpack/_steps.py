@@ -372,7 +372,9 @@ class RandomErasing(Step):
             "p": number(self.p, "RandomErasing: p", 0.0, 1.0),
             "scale": numbers(self.scale, "RandomErasing: scale", 2, 0.0),
             "ratio": numbers(self.ratio, "RandomErasing: ratio", 2, 0.0),
-            "value": None if self.value == "random" else numbers(value, "RandomErasing: value", 3),
+            "value": None
+            if isinstance(self.value, str) and self.value == "random"
+            else numbers(value, "RandomErasing: value", 3),
         }
 
 
@@ -395,7 +397,9 @@ class _Pairs(Mixing):
     _name: str
 
     def _request(self) -> list[Any]:
-        alpha = number(self.alpha, f"{type(self).__name__}: alpha", 0.0)
+        alpha = number(self.alpha, f"{type(self).__name__}: alpha", 0.0, 100.0)
+        if alpha == 0:
+            raise UsageError(f"{type(self).__name__}: alpha=0: above 0 is possible")
         return [[{self._name: {"alpha": alpha}}, 1.0]]
 
     @property

@@ -386,8 +386,9 @@ class Loader:
         """Return the state right after the last batch that you received.
 
         Returns:
-            A dict of plain values, fit for JSON or `torch.save`. Any number of ranks can resume from it. `shardpack` is
-            the same in all ranks. `receipt`, within an epoch, is the rank and its receipt so far.
+            A dict of plain values, fit for JSON or `torch.save`. Any number of ranks can resume from it; with
+            `batch_tokens`, as many as before. `shardpack` is the same in all ranks. `receipt`, within an epoch, is the
+            rank and its receipt so far.
         """
         state = json.loads(self._state or self._resume or self._engine().start_of(self._next_epoch))
         receipt = self._receipt_so_far()
@@ -398,7 +399,7 @@ class Loader:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a state: the next `iter()` yields the rest of its epoch.
 
-        Earlier samples are not read. Seed, shuffle and lanes are those of the state. A receipt in the state is
+        Earlier samples are not read. Seed, shuffle, lanes and `bucket_batches` are those of the state. A receipt in the state is
         continued by the rank of this number, so that the ranks together prove the whole epoch. If all ranks load the
         state of one, `Receipt.of_state` has the receipts of the others.
 

@@ -64,6 +64,8 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         self._lengths: dict[tuple[int, int], int] = {}
         #: Next epoch of each worker; shared, since workers may live for one epoch only.
         self._epochs = multiprocessing.RawArray(ctypes.c_uint64, _MOST_WORKERS)
+        #: Epoch of each worker's pass, also until the next one begins.
+        self._running = multiprocessing.RawArray(ctypes.c_uint64, _MOST_WORKERS)
         # Invalid options fail here, not in a worker.
         self._loader(0, 1)
 
@@ -88,7 +90,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
             epoch: Number of the epoch, from 0.
         """
         for worker in range(_MOST_WORKERS):
-            self._epochs[worker] = epoch
+            self._epochs[worker] = self._running[worker] = epoch
 
     def __len__(self) -> int:
         """Batches of this rank in an epoch, over all workers of the calling `DataLoader`, else one."""
@@ -96,7 +98,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         asking = sys._getframe(1).f_locals.get("self")
         workers = max(asking.num_workers, 1) if isinstance(asking, torch.utils.data.DataLoader) else 1
         # With `batch_tokens`, epochs differ.
-        epoch = int(self._epochs[0]) if self._options.get("batch_tokens") else 0
+        epoch = int(self._running[0]) if self._options.get("batch_tokens") else 0
         if (workers, epoch) not in self._lengths:
             rank, world_size, _ = self._found()
             loader = self._loader(rank * workers, world_size * workers)
@@ -109,7 +111,7 @@ class IterableDataset(torch.utils.data.IterableDataset[Any]):
         worker = torch.utils.data.get_worker_info()
         number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
         rank, world_size, _ = self._found()
-        return Pass(self._loader(rank * workers + number, world_size * workers), self._epochs, number)
+        return Pass(self._loader(rank * workers + number, world_size * workers), self._epochs, self._running, number)
 
 
 class Pass(Iterator[Any]):
@@ -122,20 +124,21 @@ class Pass(Iterator[Any]):
         print(batches.state_dict()["epoch"])  # 0
     """
 
-    def __init__(self, loader: Loader, epochs: Any, worker: int) -> None:
-        self._loader, self._epochs, self._worker = loader, epochs, worker
+    def __init__(self, loader: Loader, epochs: Any, running: Any, worker: int) -> None:
+        self._loader, self._epochs, self._running, self._worker = loader, epochs, running, worker
         self._batches: Iterator[Any] | None = None
         self._epoch = int(epochs[worker])
         loader.set_epoch(self._epoch)
 
     def __next__(self) -> Any:
         if self._batches is None:
-            self._epochs[self._worker] = self._epoch + 1
+            self._epochs[self._worker], self._running[self._worker] = self._epoch + 1, self._epoch
             # The loaded state may be the end of this epoch.
             self._batches = iter(self._loader) if self._loader.epoch == self._epoch else iter(())
         try:
             return next(self._batches)
         except StopIteration:
+            self._running[self._worker] = self._epoch + 1
             self._loader.close()
             raise
 

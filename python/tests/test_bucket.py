@@ -195,6 +195,14 @@ def test_batches_are_within_a_limit_of_tokens(tokens: Path, limit: int, last: st
     assert limit > 2000 or len(set(sizes)) > 5
 
 
+def test_lengths_with_fractions_are_not_rounded(tokens: Path) -> None:
+    seconds = (LENGTHS / np.float32(100)).astype(np.float32)
+    batches = batches_of(loader(tokens, 500, bucket_by="seconds", batch_tokens=20))
+    assert sorted(sum(batches, [])) == list(range(SAMPLES))
+    padded = [float(seconds[batch].max()) * len(batch) for batch in batches if len(batch) > 1]
+    assert max(padded) <= 20 and sum(padded) > 0.8 * 20 * len(padded)
+
+
 def test_a_run_by_tokens_resumes_at_each_batch_and_counts_them(tokens: Path) -> None:
     options: dict[str, Any] = {"bucket_by": "tokens", "bucket_batches": 6, "batch_tokens": 1500, "range": (0, 700)}
     made = loader(tokens, 30, **options)
@@ -237,6 +245,9 @@ def test_what_is_not_possible_is_refused(tokens: Path, packed: Path) -> None:
         ({"batch_tokens": 8}, "batch_tokens is for"),
         ({"bucket_by": "tokens", "batch_tokens": 0}, "batch_tokens=0"),
         ({"bucket_by": "aspect", "batch_tokens": 10}, "bucket_by=.aspect. has none"),
+        ({"bucket_by": "tokens", "batch_tokens": 10, "on_bad": "replace"}, 'replace(.|\\n)*on_bad="skip"'),
+        ({"bucket_by": "tokens.x"}, "is no JSON with members"),
+        ({"bucket_by": "score", "batch_tokens": 10}, "score is below 0"),
         ({"bucket_by": "tokens", "bucket_batches": 64, "memory": "64KiB"}, "too few: bucket_by has windows"),
         ({"batch_by": "tokens"}, "no option 'batch_by'"),
     ]:
@@ -256,8 +267,11 @@ def test_what_is_not_possible_is_refused(tokens: Path, packed: Path) -> None:
         assert "resume with the bucket_by" in str(raised.value.help)
     with pytest.raises(shardpack.UsageError, match="no bucket_by"):
         loader(tokens, bucket_by="count").load_state_dict(loader(tokens).state_dict())
+    with pytest.raises(shardpack.UsageError, match="bucket_batches of the state: 64, and of the loader: 3") as raised:
+        loader(tokens, 7, bucket_by="tokens", bucket_batches=3).load_state_dict(state)
+    assert "resume without bucket_batches" in str(raised.value.help)
     # `batch_size` of a run is not an option of its windows: they stay as they were.
-    again = loader(tokens, 7, bucket_by="tokens", bucket_batches=3)
+    again = loader(tokens, 7, bucket_by="tokens")
     again.load_state_dict(state)
     assert sorted(numbers_of(again)) == list(range(SAMPLES))
 

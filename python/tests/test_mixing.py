@@ -136,7 +136,7 @@ def test_labels_that_cannot_be_mixed_are_refused(packed: Path, tmp_path: Path) -
     shardpack.pack([{"image": image}], tmp_path / "none", columns={"image": "jpeg"})
     with pytest.raises(shardpack.UsageError, match="no names of classes(.|\\n)*gives the number of classes"):
         batches(tmp_path / "none", [*STEPS, MixUp()])
-    with pytest.raises(shardpack.DataError, match="sample 0: no label, and MixUp and CutMix mix 3 classes"):
+    with pytest.raises(shardpack.DataError, match="no label, and MixUp and CutMix mix 3 classes"):
         batches(tmp_path / "none", [*STEPS, CutMix(num_classes=3)])
 
 
@@ -148,9 +148,11 @@ def test_labels_that_cannot_be_mixed_are_refused(packed: Path, tmp_path: Path) -
         ({"transform": [*STEPS, CutMix()], "collate_fn": list}, "mix whole batches"),
         ({"transform": [*STEPS, MixUp(), CutMix()]}, "CutMix comes too late"),
         ({"transform": [*STEPS, MixUp(), RandomErasing()]}, "RandomErasing comes too late"),
-        ({"transform": [*STEPS, MixUp(0)]}, "alpha of 0"),
+        ({"transform": [*STEPS, MixUp(0)]}, "MixUp: alpha=0"),
         ({"transform": [*STEPS, MixUp(-1)]}, "alpha=-1"),
-        ({"transform": [*STEPS, CutMix(101)]}, "alpha of 101"),
+        ({"transform": [*STEPS, CutMix(101)]}, "CutMix: alpha=101"),
+        ({"transform": [*STEPS, MixUp(float("nan"))]}, "alpha=nan"),
+        ({"transform": [*STEPS, RandomErasing(value=np.zeros(2))]}, "RandomErasing: value="),
         ({"transform": [*STEPS, MixUp(num_classes=0)]}, "num_classes=0"),
         ({"transform": [*STEPS, RandomChoice([])]}, "a list of MixUp and CutMix"),
         ({"transform": [*STEPS, RandomChoice([RandomErasing()])]}, "neither MixUp nor CutMix"),
@@ -177,6 +179,39 @@ def test_boxes_are_not_mixed(packed: Path, tmp_path: Path) -> None:
         shardpack.Loader(tmp_path / "boxed", 4, **options)
     (batch,) = shardpack.Loader(tmp_path / "boxed", 4, output="numpy", roles={"boxes": None}, **options)
     assert np.array_equal(batch["boxes.npy"][0], row["boxes"]) and batch["label"].shape == (4, 2)
+
+
+def test_classes_of_a_sample_are_not_mixed(packed: Path, tmp_path: Path) -> None:
+    lines = [f"{name},{number % 3},{tags}" for number, (name, tags) in enumerate(pictures(packed, tmp_path))]
+    (tmp_path / "list.csv").write_text("\n".join(["path,label,tags", *lines]) + "\n")
+    shardpack.pack(tmp_path / "list.csv", tmp_path / "tagged", multi_label="tags:|")
+    options: dict[str, Any] = {"transform": [*STEPS, MixUp()], "components": ["multi_hot.npy"], "output": "numpy"}
+    with pytest.raises(shardpack.UsageError, match=r"multi_hot\.npy: MixUp and CutMix"):
+        shardpack.Loader(tmp_path / "tagged", 4, **options)
+    (batch,) = shardpack.Loader(tmp_path / "tagged", 4, roles={"multi_hot": None}, **options)
+    assert set(np.unique(batch["multi_hot.npy"])) == {0, 1}
+
+
+def pictures(packed: Path, folder: Path) -> list[tuple[str, str]]:
+    """Four files in a folder, each with tags."""
+    found = []
+    for number in range(4):
+        (folder / f"{number}.jpg").write_bytes(shardpack.Dataset(packed)[number].bytes)
+        found.append((f"{number}.jpg", ["a", "b", "a|b", "c"][number]))
+    return found
+
+
+def test_samples_without_a_label_are_bad_samples(packed: Path, tmp_path: Path) -> None:
+    image = shardpack.Dataset(packed)[0].bytes
+    shardpack.pack([{"image": image}], tmp_path / "none", columns={"image": "jpeg"})
+    parts = [shardpack.Part(packed, range=range(30)), shardpack.Part(tmp_path / "none")]
+    options: dict[str, Any] = {"transform": [*STEPS, MixUp()], "output": "numpy"}
+    with pytest.raises(shardpack.DataError, match="no label, and MixUp and CutMix mix"):
+        list(shardpack.Loader(parts, 8, **options))
+    loader = shardpack.Loader(parts, 8, on_bad="skip", **options)
+    assert sum(len(batch[1]) for batch in loader) == 30
+    (skipped,) = loader.receipt().skipped
+    assert "no label" in str(skipped)
 
 
 def test_padding_is_black_around_the_image(packed: Path) -> None:

@@ -93,6 +93,7 @@ fn advice(planned: &Planned, has_crops: bool) -> Vec<Finding> {
     advice::of_pack(&PackFacts {
         samples: plans.iter().map(|plan| plan.listing.len()).sum(),
         sample_bytes: plans.iter().map(Plan::payload_bytes).sum(),
+        shard_bytes: plans.iter().map(Plan::shard_bytes).sum(),
         is_jpeg: planned.kinds.get(&Kind::Jpeg).is_some_and(|jpegs| jpegs * 2 > looks),
         is_tar: first.is_some_and(|plan| plan.format().name() == "webdataset"),
         is_resized: first.is_some_and(|plan| plan.options.recipe.is_some()),

@@ -116,6 +116,16 @@ const BLOCKS: &[(&str, &str, How)] = &[
     ),
     (
         "docs/reference/order.md",
+        "class Buckets:",
+        Test("tests/cli/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack"),
+    ),
+    (
+        "docs/reference/order.md",
+        "# Then W, B, M",
+        Test("tests/cli/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack"),
+    ),
+    (
+        "docs/reference/order.md",
         "1; 1 lanes",
         Test("tests/cli/docs.rs", "the_order_of_the_documentation_is_the_order_of_a_pack"),
     ),

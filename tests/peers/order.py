@@ -139,12 +139,29 @@ def subsets_and_mixes(names, text):
     return lines
 
 
+def buckets(names, text):
+    """Checks the lines of the page on batches by length and returns the number of lines."""
+    lines = [line for line in block(text, "buckets").splitlines() if not line.startswith("#")]
+    for line in lines:
+        head, samples = line.split(": ")
+        shards, options, windows = head.split("; ")
+        shards = [int(count) for count in shards.split()]
+        block_samples, shuffle, *numbers = options.split()
+        epoch = names["Epoch"](shards, int(block_samples), shuffle, *map(int, numbers))
+        world, batch, batches, *tokens = map(int, windows.split())
+        arguments = (epoch, sum(shards), lambda sample: sample % 7, world, batch, batches, shuffle != "none", *tokens)
+        order = [epoch.sample_at(position) for position in names["Buckets"](*arguments).positions]
+        assert sorted(order) == list(range(sum(shards))), line
+        assert order[: min(8, len(order) - 1)] + order[-1:] == [int(sample) for sample in samples.split()], line
+    return len(lines)
+
+
 def main():
     page, shardpack, photos = sys.argv[1:]
     with open(page, encoding="utf-8") as file:
         text = file.read()
     names = {}
-    exec(block(text, "python", 3), names)
+    exec(block(text, "python", 4), names)
     Order = names["Order"]
 
     vectors = block(text, "vectors").splitlines()
@@ -170,7 +187,7 @@ def main():
         assert sorted(order) == list(range(sum(shards))), line
         assert order[: min(8, len(order) - 1)] + order[-1:] == [int(sample) for sample in samples.split()], line
 
-    more = subsets_and_mixes(names, text)
+    more = subsets_and_mixes(names, text) + buckets(names, text)
 
     paths = canonical(photos)
     # Options, and the function that returns the end positions of shards.
@@ -199,7 +216,7 @@ def main():
         assert [key for key, _, _ in samples] == [f"{position:08}" for position in range(len(paths))], options
         ends = cut([record for _, _, record in samples])
         assert [shard["samples"] for shard in manifest["shards"]] == [b - a for a, b in zip([0] + ends, ends)], options
-    print(f"{len(vectors)} vectors, {len(epochs)} epochs, {more} subsets, mixes and keys, and {len(runs)} packs agree with the page")
+    print(f"{len(vectors)} vectors, {len(epochs)} epochs, {more} subsets, mixes, keys and windows, and {len(runs)} packs agree with the page")
 
 
 main()

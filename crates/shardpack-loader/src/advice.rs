@@ -155,6 +155,8 @@ pub struct PackFacts {
     pub samples: u64,
     /// Bytes of their payloads.
     pub sample_bytes: u64,
+    /// Bytes of the shards, with components and headers.
+    pub shard_bytes: u64,
     /// Whether most payloads are JPEG.
     pub is_jpeg: bool,
     /// Whether samples become small files of a tar.
@@ -172,14 +174,16 @@ const LARGE_BYTES: u64 = 256 << 10;
 pub fn of_pack(facts: &PackFacts) -> Vec<Finding> {
     let mean = facts.sample_bytes / facts.samples.max(1);
     let mut findings = Vec::new();
-    if facts.is_tar && facts.samples > 0 && mean < SMALL_BYTES {
-        findings.push(small(mean, "--format mds".to_owned()));
+    let in_shards = facts.shard_bytes / facts.samples.max(1);
+    // Payload and label have a header and a rounded size each.
+    if facts.is_tar && facts.samples > 0 && in_shards < 2 * SMALL_BYTES {
+        findings.push(small(in_shards, "--format mds".to_owned()));
     }
     if facts.is_jpeg && !facts.has_crops {
         findings.push(Finding {
             what: "random crops of JPEGs are decoded faster with crop tables".to_owned(),
             gain: Some(TABLE_GAIN),
-            command: "pack --crops".to_owned(),
+            command: "--crops".to_owned(),
         });
     }
     if facts.is_jpeg && !facts.is_resized && mean > LARGE_BYTES {
@@ -351,21 +355,23 @@ mod tests {
 
     #[test]
     fn a_pack_has_options_for_faster_training() {
+        let bytes = 11_000_000;
         let photos =
-            PackFacts { samples: 10, sample_bytes: 11_000_000, is_jpeg: true, is_tar: true, ..PackFacts::default() };
+            PackFacts { samples: 10, sample_bytes: bytes, shard_bytes: bytes, is_jpeg: true, ..PackFacts::default() };
+        let photos = PackFacts { is_tar: true, ..photos };
         let found = |facts| of_pack(&facts).iter().map(Finding::to_string).collect::<Vec<_>>();
-        let tables = "random crops of JPEGs are decoded faster with crop tables: pack --crops, about × 1.3";
+        let tables = "random crops of JPEGs are decoded faster with crop tables: --crops, about × 1.3";
         let large = "images have 1.1 MB on average, and crops of 224 × 224 need a part of that: --resize 512";
         assert_eq!(found(photos), [tables, large]);
         assert_eq!(found(PackFacts { sample_bytes: 2_000_000, ..photos }), [tables]);
         assert_eq!(found(PackFacts { is_resized: true, has_crops: true, ..photos }), [""; 0]);
-        let small = PackFacts { samples: 10, sample_bytes: 3000, is_jpeg: false, ..photos };
+        let small = PackFacts { samples: 10, shard_bytes: 23_000, is_jpeg: false, ..photos };
         assert_eq!(
             found(small),
-            ["samples of 300 bytes in a tar, where each takes a header: --format mds, about × 3.0"]
+            ["samples of 2300 bytes in a tar, where each takes a header: --format mds, about × 3.0"]
         );
         assert_eq!(found(PackFacts { is_tar: false, ..small }), [""; 0]);
-        assert_eq!(found(PackFacts { samples: 0, sample_bytes: 0, ..small }), [""; 0]);
+        assert_eq!(found(PackFacts { samples: 0, ..small }), [""; 0]);
     }
 
     #[test]

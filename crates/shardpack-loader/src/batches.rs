@@ -1,10 +1,8 @@
 //! Batches that threads make ahead and hand out in order.
 //!
 //! Holds at all times: the content of a batch is a function of the order, the transform, the seed, the epoch and the
-//! dataset,
-//! and does not depend on the number of threads. Each expected sample is in the batch, or the receipt names it as
-//! skipped or
-//! replaced.
+//! dataset, and does not depend on the number of threads. Each expected sample is in the batch, or the receipt names it
+//! as skipped or replaced.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -20,7 +18,7 @@ use shardpack_runtime::{Instant, threads};
 use crate::{
     Output,
     advice::Facts,
-    batch::{Batch, NO_LABEL},
+    batch::Batch,
     columns::{Column, Gathered, Wanted},
     facts,
     feed::{Feed, Handle, Next},
@@ -479,14 +477,7 @@ impl Shared {
         let geometries = views.iter().enumerate().map(cuts).collect();
         let mixed_labels = match views {
             // Mixing is for one view.
-            [view] if !view.mixing().is_empty() => match mixed(view, making.mixed_classes, &made_of, &mut slots) {
-                Ok(labels) => Some(labels),
-                Err(error) => {
-                    self.ring.give_back(slots, false);
-                    self.outlet.put(sequence, Finished::Failed(error));
-                    return;
-                }
-            },
+            [view] if !view.mixing().is_empty() => Some(mixed(view, making.mixed_classes, &made_of, &mut slots)),
             _ => None,
         };
         let payloads = made_of.into_iter().filter_map(|kept| kept.payload).collect();
@@ -518,29 +509,17 @@ impl Shared {
     }
 }
 
-/// Mixes the images of a batch. Returns their labels as shares of `classes` classes.
-///
-/// # Errors
-/// If a sample has no label, or one beyond the classes.
-fn mixed(view: &Transform, classes: usize, made_of: &[KeptSample], slots: &mut Slots) -> Result<Vec<f32>> {
-    let class = |kept: &KeptSample| match usize::try_from(kept.label) {
-        Ok(label) if label < classes => Ok(label),
-        _ => {
-            let label =
-                if kept.label == NO_LABEL { "no label".to_owned() } else { format!("the label {}", kept.label) };
-            let what = format!("sample {}: {label}, and MixUp and CutMix mix {classes} classes", kept.sample);
-            Err(Error::data(what))
+/// Mixes the images of a batch. Returns their labels as shares of `classes` classes; [`Making::slotted`] has checked the labels.
+fn mixed(view: &Transform, classes: usize, made_of: &[KeptSample], slots: &mut Slots) -> Vec<f32> {
+    let mut shares = vec![0.0; made_of.len() * classes];
+    let (Some(first), Some(last)) = (made_of.first(), made_of.last()) else { return shares };
+    let own = slots.all_mut(0, made_of.len()).map_or(1.0, |images| view.mix(first.random_key, images));
+    let before = std::iter::once(last).chain(made_of);
+    for ((row, kept), before) in shares.chunks_mut(classes).zip(made_of).zip(before) {
+        for (label, share) in [(kept.label, own), (before.label, 1.0 - own)] {
+            let share_of = usize::try_from(label).ok().and_then(|label| row.get_mut(label));
+            share_of.into_iter().for_each(|sum| *sum += share as f32);
         }
-    };
-    let labels = made_of.iter().map(class).collect::<Result<Vec<_>>>()?;
-    let mut shares = vec![0.0; labels.len() * classes];
-    let (Some(first), Some(last)) = (made_of.first(), labels.last()) else { return Ok(shares) };
-    let own = slots.all_mut(0, labels.len()).map_or(1.0, |images| view.mix(first.random_key, images));
-    let before = std::iter::once(last).chain(&labels);
-    for ((row, label), before) in shares.chunks_mut(classes).zip(&labels).zip(before) {
-        // Labels are below the number of classes.
-        row[*label] += own as f32;
-        row[*before] += (1.0 - own) as f32;
     }
-    Ok(shares)
+    shares
 }

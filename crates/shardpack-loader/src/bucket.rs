@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Result};
 
 use crate::{
+    OnBad,
     condition::Lengths,
     order::Buckets,
     plan::{Needs, PlanSource},
@@ -15,7 +16,7 @@ use crate::{
 pub struct Bucket {
     /// A component or a column of [`Condition`](crate::Condition), or `aspect`: width through height as stored. The length is the
     /// number of items of an array, of members of a list in JSON, of bytes of text or of a file, or a number itself. Samples
-    /// without a length are the shortest.
+    /// without a length are the shortest, and count as 0.
     pub by: String,
     /// Batches of a window; `None` for 64, or fewer if the memory is too small.
     pub batches: Option<u64>,
@@ -49,9 +50,13 @@ impl Bucket {
         Self { by: name.to_owned(), batches: None, tokens: None, lengths: Vec::new() }
     }
 
-    /// Fails if the limit for tokens is out of range, or has no lengths.
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Fails if the limit for tokens is out of range, has no lengths, or replaced samples may break it.
+    pub(crate) fn check(&self, on_bad: OnBad) -> Result<()> {
         match self.tokens {
+            Some(_) if on_bad == OnBad::Replace => {
+                let what = "batch_tokens with on_bad=\"replace\": another sample may be longer than the bad one";
+                Err(Error::usage(what).help("on_bad=\"skip\" leaves bad samples out"))
+            }
             Some(0) => Err(Error::usage("batch_tokens=0: a batch has 1 or more")),
             Some(_) if self.by == "aspect" => {
                 Err(Error::usage("batch_tokens is a limit for lengths, and bucket_by=\"aspect\" has none"))
@@ -118,6 +123,10 @@ impl Bucketing {
             );
             return Err(Error::usage(what).help("resume with as many ranks, and with the batch_size of that run"));
         }
+        if let Some(batches) = bucket.and_then(|bucket| bucket.batches).filter(|batches| *batches != one.batches) {
+            let what = format!("bucket_batches of the state: {}, and of the loader: {batches}", one.batches);
+            return Err(Error::usage(what).help("resume without bucket_batches, which the state has"));
+        }
         needs.clone().in_windows(&one.buckets()?, run_blocks).run_blocks(memory_bytes)?;
         Ok(Some(one.clone()))
     }
@@ -140,11 +149,16 @@ impl Bucketing {
 /// The lengths of the samples of part `number`, if batches are by length.
 pub(crate) fn lengths(bucket: Option<&Bucket>, number: usize, source: &PlanSource) -> Result<Option<Lengths>> {
     let Some(bucket) = bucket else { return Ok(None) };
-    match bucket.lengths.get(number) {
+    let lengths = match bucket.lengths.get(number) {
         Some(known) if known.len() != source.dataset.len() => {
-            Err(Error::usage("lengths of another dataset").in_file(source.dataset.folder()))
+            return Err(Error::usage("lengths of another dataset").in_file(source.dataset.folder()));
         }
-        Some(known) => Ok(Some(known.clone())),
-        None => Lengths::find(&bucket.by, &source.dataset, &source.selection).map(Some),
+        Some(known) => known.clone(),
+        None => Lengths::find(&bucket.by, &source.dataset, &source.selection)?,
+    };
+    if bucket.tokens.is_some() && lengths.has_negative() {
+        let what = format!("batch_tokens: {} is below 0 for some samples", bucket.by);
+        return Err(Error::usage(what).in_file(source.dataset.folder()));
     }
+    Ok(Some(lengths))
 }

@@ -41,7 +41,7 @@ enum Order {
 }
 
 impl EpochRuns {
-    /// Epoch `number`, of which nothing is read.
+    /// Epoch `number`, before its first read.
     pub fn new(plan: &Plan, number: u64, content: Arc<Content>, lanes: RankLanes) -> Self {
         let order = match plan.bucket_reads(&content, &lanes) {
             Some(reads) => Order::Buckets { reads, runs: BTreeMap::new(), number: 0, next: VecDeque::new() },

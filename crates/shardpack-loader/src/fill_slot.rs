@@ -184,13 +184,19 @@ impl Making {
                 values.extend(followed);
             }
         }
+        let label = source.label(sample.label());
+        if self.mixed_classes > 0 && !label.is_some_and(|label| (0..self.mixed_classes as i64).contains(&label)) {
+            let label = label.map_or_else(|| "no label".to_owned(), |label| format!("the label {label}"));
+            let what = format!("{label}, and MixUp and CutMix mix {} classes", self.mixed_classes);
+            return Err(located(&sample, Error::data(what)));
+        }
         columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
         self.counters.made(bytes.len() as u64, decoded.as_ref());
         let payload = matches!(self.output, Output::Encoded).then(|| Payload::new(fetched, &sample));
         Ok(KeptSample {
             source: fetched.source(),
             sample: fetched.number(),
-            label: source.label(sample.label()).unwrap_or(NO_LABEL),
+            label: label.unwrap_or(NO_LABEL),
             random_key: key,
             payload,
             geometries,

@@ -22,7 +22,7 @@ use crate::{
     plan::{self, Needs, Plan, PlanSource, Ranks},
     receipt::Expected,
     ring::Ring,
-    roles::{CutKind, Role},
+    roles::{self, CutKind, Role},
     stats::Counters,
 };
 
@@ -186,15 +186,16 @@ fn mixed_classes(options: &Options, classes: &[String]) -> Result<usize> {
     if views.iter().all(|view| view.mixing().is_empty()) {
         return Ok(0);
     }
-    let help = |what: String| Err(Error::usage(what).help("MixUp(num_classes=…) gives the number of classes"));
-    match options.mixed_classes.max(classes.len()) {
-        _ if views.len() > 1 => Err(Error::usage("MixUp and CutMix mix images of one view, and there are several")),
-        0 => help("MixUp and CutMix mix labels, and the dataset has no names of classes".to_owned()),
-        most if options.mixed_classes > 0 && most > options.mixed_classes => {
-            help(format!("MixUp and CutMix mix {} classes, and the dataset has {most}", options.mixed_classes))
-        }
-        most => Ok(most),
+    if views.len() > 1 {
+        return Err(Error::usage("MixUp and CutMix mix images of one view, and there are several"));
     }
+    let what = match (options.mixed_classes, classes.len()) {
+        (0, 0) => "MixUp and CutMix mix labels, and the dataset has no names of classes".to_owned(),
+        (0, known) => return Ok(known),
+        (given, known) if given >= known => return Ok(given),
+        (given, known) => format!("MixUp and CutMix mix {given} classes, and the dataset has {known}"),
+    };
+    Err(Error::usage(what).help("MixUp(num_classes=…) gives the number of classes"))
 }
 
 impl Loader {
@@ -241,7 +242,7 @@ impl Loader {
 
     fn build(parts: Vec<MixPart>, options: Options, state: Option<&State>) -> Result<Self> {
         let Some(first) = parts.first() else { return Err(Error::usage("a mix of no datasets")) };
-        options.bucket.as_ref().map_or(Ok(()), Bucket::check)?;
+        options.bucket.as_ref().map_or(Ok(()), |bucket| bucket.check(options.on_bad))?;
         let given = state.map(|state| state.order(&first.dataset)).transpose()?;
         let sources = parts.into_iter().enumerate();
         let mut sources = sources.map(|(number, part)| source(number, part, &options)).collect::<Result<Vec<_>>>()?;
@@ -280,6 +281,9 @@ impl Loader {
             return Err(Error::usage(what).in_file(plan.sources[0].dataset.folder()));
         }
         let mixed_classes = mixed_classes(&options, &classes)?;
+        for source in plan.sources.iter().filter(|_| mixed_classes > 0) {
+            roles::check_mixed(&options.roles, &options.components, &source.dataset.manifest().format.settings)?;
+        }
         let loader = Self { plan, options: Options { mixed_classes, ..options }, classes };
         loader.columns()?;
         Ok(loader)

@@ -8,6 +8,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use shardpack_format::{
     Error, Result,
     component::{Form, Kind, Number, Type, item_bytes},
+    formats::component_classes,
 };
 use shardpack_imaging::{
     Mask,
@@ -143,17 +144,38 @@ pub(crate) fn resolve(
     }
     let what = match kind {
         CutKind::Moved => "RandAugment and TrivialAugmentWide move pixels, and components do not follow them",
-        CutKind::Mixed => "MixUp and CutMix mix images, and components are not mixed",
+        CutKind::Mixed => NOT_MIXED,
         CutKind::None | CutKind::Known => return Ok(roles),
     };
     match components.iter().zip(&roles).find(|(_, role)| role.is_some()) {
-        Some((name, _)) => {
-            let help = format!("roles={{{name:?}: None}} leaves it as stored");
-            Err(Error::usage(format!("{name}: {what}")).help(help))
-        }
+        Some((name, _)) => Err(as_stored(name, what)),
         None => Ok(roles),
     }
 }
+
+/// The error of a component that cannot follow.
+fn as_stored(name: &str, what: &str) -> Error {
+    let help = format!("roles={{{name:?}: None}} leaves it as stored");
+    Error::usage(format!("{name}: {what}")).help(help)
+}
+
+/// Refuses components that name classes, as `multi_hot` does, beside mixed images, unless they are to stay as stored.
+///
+/// # Errors
+/// If there is one, or a manifest has invalid classes.
+pub(crate) fn check_mixed(
+    given: &BTreeMap<String, Option<Role>>,
+    components: &[String],
+    settings: &BTreeMap<String, String>,
+) -> Result<()> {
+    let classes = component_classes(settings)?;
+    match components.iter().find(|name| classes.contains_key(*name) && !given.contains_key(*name)) {
+        Some(name) => Err(as_stored(name, NOT_MIXED)),
+        None => Ok(()),
+    }
+}
+
+const NOT_MIXED: &str = "MixUp and CutMix mix images, and components are not mixed";
 
 /// What components can follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

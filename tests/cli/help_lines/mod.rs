@@ -40,7 +40,15 @@ const NOT_HERE: &[(&str, &str)] = &[
         "the tests of the program have no PyTorch",
     ),
     ("None} leaves it as stored", "python/tests/test_roles.py follows it: the program has no loader"),
-    ("gives the number of classes", "python/tests/test_mixing.py follows it: the program has no loader"),
+    (
+        "MixUp(num_classes=…) gives the number of classes",
+        "python/tests/test_mixing.py follows it: the program has no loader",
+    ),
+    ("on_bad=\"skip\" leaves bad samples out", "python/tests/test_bucket.py follows it: the program has no loader"),
+    (
+        "resume without bucket_batches, which the state has",
+        "python/tests/test_bucket.py follows it: the program has no loader",
+    ),
     ("make more parts", "nobody has a part of more than 2^32 samples here"),
     ("the same command resumes and keeps the changed images", "no test knows when it is to interrupt"),
     ("adopt keeps images only: shardpack convert SRC DST keeps the other components", "the command line has no loader"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Choice, Format, foreign::FieldSelection};
+use super::{Choice, ComponentClasses, Format, foreign::FieldSelection};
 use crate::{
     Error, Result,
     component::{self, Component, Type},
@@ -27,6 +27,15 @@ const COMPONENT_CLASSES: &str = "component_classes";
 const LIST_CLUES: &str = "list_clues";
 /// The value is always [`component::TEXT`].
 const META: &str = "meta";
+
+/// The names of class numbers that the settings of a manifest have for components, such as `multi_hot`.
+///
+/// # Errors
+/// If the setting is invalid.
+pub fn component_classes(settings: &BTreeMap<String, String>) -> Result<ComponentClasses> {
+    let Some(classes) = settings.get(COMPONENT_CLASSES) else { return Ok(ComponentClasses::new()) };
+    serde_json::from_str(classes).map_err(|error| Error::data(format!("setting {COMPONENT_CLASSES:?}: {error}")))
+}
 
 /// The types that the settings of a manifest declare for the values of components, the payload among them, by component.
 ///
@@ -106,10 +115,8 @@ impl Choice {
         self.split_folders = self.settings.remove(SPLIT_FOLDERS);
         self.label_pattern = self.settings.remove(LABEL_PATTERN);
         self.list_clues = self.settings.remove(LIST_CLUES);
-        if let Some(classes) = self.settings.remove(COMPONENT_CLASSES) {
-            self.component_classes = serde_json::from_str(&classes)
-                .map_err(|error| Error::data(format!("setting {COMPONENT_CLASSES:?}: {error}")))?;
-        }
+        self.component_classes = component_classes(&self.settings)?;
+        self.settings.remove(COMPONENT_CLASSES);
         self.wanted = FieldSelection::of_said(|name| self.settings.remove(name))?;
         if self.components.iter().any(|one| one.name() == component::TEXT) {
             self.json = self.settings.remove(META).is_some();

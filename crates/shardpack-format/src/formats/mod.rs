@@ -24,7 +24,7 @@ use std::{borrow::Cow, collections::BTreeMap, ops::Range, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-pub use choice_settings::declared_types;
+pub use choice_settings::{component_classes, declared_types};
 
 use self::foreign::FieldSelection;
 use crate::{

@@ -70,6 +70,11 @@ impl Lengths {
         self.0.len() as u64
     }
 
+    /// Whether a length is below 0.
+    pub(crate) fn has_negative(&self) -> bool {
+        self.0.iter().any(|key| (1..length_key(-0.0)).contains(key))
+    }
+
     /// A number that compares as the length of sample `number` does, which is in the dataset.
     pub(crate) fn of(&self, number: u64) -> u32 {
         self.0[number as usize]
@@ -131,14 +136,14 @@ fn of_component(
     let wrong = |what: &str| Error::data(format!("{OPTION}: component {name:?}: {what}"));
     let form_of_name = if *form == Form::Bytes { Form::of_file(name) } else { form.clone() };
     let is_npy = *form == Form::Bytes && extension(name) == "npy";
+    if !members.is_empty() && form_of_name != Form::Json {
+        return Err(Error::usage(format!("{OPTION}: {name} is no JSON with members")));
+    }
     match &form_of_name {
         // The index has the shape.
         Form::Array { shape, .. } if !shape.is_empty() => return Ok(Some(items(shape))),
         Form::Text | Form::Bytes if !is_npy => {
-            return match members {
-                [] => Ok(row.row.content_bytes(number).map(|bytes| bytes as f32)),
-                _ => Err(Error::usage(format!("{OPTION}: {name} is no JSON with members"))),
-            };
+            return Ok(row.row.content_bytes(number).map(|bytes| bytes as f32));
         }
         _ => {}
     }

@@ -33,10 +33,10 @@ pub fn length_key(length: f32) -> u32 {
     }
 }
 
-/// The length behind a [`length_key`], rounded up; 0 for negative ones and for NaN.
-fn length_of_key(key: u32) -> u64 {
-    // Saturates; keys of negative lengths lack the bit.
-    if key >> 31 == 1 { f32::from_bits(key & !(1 << 31)).ceil() as u64 } else { 0 }
+/// The length behind a [`length_key`]; 0 for negative ones and for NaN.
+fn length_of_key(key: u32) -> f32 {
+    // Keys of negative lengths lack the bit.
+    if key >> 31 == 1 { f32::from_bits(key & !(1 << 31)) } else { 0.0 }
 }
 
 impl Buckets {
@@ -283,7 +283,8 @@ impl Bucketed {
         let (mut sorted, mut start) = (vec![0], 0);
         for (at, key) in (0_u64..).zip(&longest) {
             let samples = at + 1 - start;
-            if samples > 1 && (samples > batch || length_of_key(*key).saturating_mul(samples) > tokens) {
+            let padded = f64::from(length_of_key(*key)) * samples as f64;
+            if samples > 1 && (samples > batch || padded > tokens as f64) {
                 sorted.push(at);
                 start = at;
             }
@@ -594,8 +595,8 @@ mod tests {
         assert!(ascending.is_sorted_by(|one, other| length_key(*one) < length_key(*other)));
         assert!(ascending.iter().all(|length| length_key(*length) > length_key(f32::NAN)));
         let lengths = ascending.map(|length| length_of_key(length_key(length)));
-        assert_eq!(lengths, [0, 0, 0, 0, 1, 1, 1, 7, 4_000_000_000, u64::MAX]);
-        assert_eq!(length_of_key(0), 0);
+        assert_eq!(lengths, [0.0, 0.0, 0.0, 0.0, 1e-9, 0.5, 1.0, 7.0, 4e9, f32::INFINITY]);
+        assert_eq!(length_of_key(0), 0.0);
     }
 
     #[test]

@@ -230,8 +230,10 @@ fn states_and_options_that_differ_are_refused() {
         assert!(error.contains("another order"), "{error}");
     }
     // The windows are those of the state.
-    let other = Loader::resume(open(), by_bytes(8, 9), &of_with).unwrap();
-    assert_eq!(other.beginning(), of_with);
+    let any = Options { bucket: Some(Bucket::by("bytes")), ..with.clone() };
+    assert_eq!(Loader::resume(open(), any, &of_with).unwrap().beginning(), of_with);
+    let error = Loader::resume(open(), by_bytes(8, 9), &of_with).unwrap_err().to_string();
+    assert!(error.contains("bucket_batches of the state: 4, and of the loader: 9"), "{error}");
     for (bucket, said) in [
         (Bucket::by("nothing"), "bucket_by: no column \"nothing\""),
         (Bucket::by("key"), "bucket_by: key is text"),
@@ -278,7 +280,7 @@ fn memory_is_within_its_limit_or_refused() {
     let mut batches = resumed(least).unwrap().batches(&state).unwrap();
     while batches.next().unwrap().is_some() {}
     assert!(batches.stats().peak_run_bytes <= least);
-    // Windows that nobody asked for are as large as the memory allows.
+    // Windows without an option are as large as the memory allows.
     let usual = |memory_bytes| Options { bucket: Some(Bucket::by("bytes")), memory_bytes, ..by_bytes(8, 2) };
     let batches = |memory_bytes| loader(folder.path(), usual(memory_bytes)).beginning().to_json();
     assert!(batches(None).contains("\"batches\":64"));
