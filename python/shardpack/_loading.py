@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Union
 
+from . import distributed
 from ._options import choice, flag, several, text, whole, whole_or_none
 from ._sizes import shown
 from ._stores import Settings, is_url
@@ -84,6 +85,18 @@ def check_functions(transform: Any, sample_transform: Any, after: Any) -> None:
         )
     if after is not None and transform is None:
         raise UsageError("after is for the images of a transform", help="sample_transform=function takes the samples")
+
+
+def check_ranks(rank: int | None, world_size: int | None, divides: bool) -> None:
+    """Refuse ranks that are invalid, or that workers of a `DataLoader` might divide again; `divides` if they do."""
+    if rank is not None or world_size is not None:
+        # Invalid values fail now, not at the first batch.
+        distributed.find(rank, world_size)
+    if rank is not None and divides and distributed.worker() is not None:
+        raise UsageError(
+            "rank and world_size in a worker of a DataLoader: nobody can say whether they divide among its workers",
+            help="leave them out, and the loader divides; or take shardpack.torch.IterableDataset",
+        )
 
 
 def mixed_classes(pipelines: Sequence[Pipeline], after: Any, collate_fn: Any) -> int | None:

@@ -234,14 +234,7 @@ class Loader:
             "epochs": whole_or_none(epochs, "epochs"),
         }
         self._ranks_wanted = rank, world_size, process_group
-        if rank is not None or world_size is not None:
-            # Invalid values fail now, not at the first batch.
-            distributed.find(rank, world_size)
-        if rank is not None and self._divides and distributed.worker() is not None:
-            raise UsageError(
-                "rank and world_size in a worker of a DataLoader: nobody can say whether they divide among its workers",
-                help="leave them out, and the loader divides; or take shardpack.torch.IterableDataset",
-            )
+        _loading.check_ranks(rank, world_size, self._divides)
         self._as_dict = flag(as_dict, "as_dict") or bool(self._components)
         self._pin_memory = pin_memory
         call = function(sample_transform, "sample_transform") or function(after, "after")

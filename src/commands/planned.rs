@@ -52,7 +52,7 @@ pub fn print(
     if talk.json {
         let document = |planned| {
             let requests = requests(planned)?.map(|requests| Priced::new(requests, prices));
-            Ok(Document { advice: advice(planned, has_crops), ..Document::new(planned, space(planned)?, requests) })
+            Ok(Document::new(planned, space(planned)?, requests, advice(planned, has_crops)))
         };
         let formats = all.iter().map(document).collect::<Result<Vec<_>>>()?;
         return match formats.as_slice() {
@@ -96,7 +96,6 @@ fn advice(planned: &Planned, has_crops: bool) -> Vec<Finding> {
         shard_bytes: plans.iter().map(Plan::shard_bytes).sum(),
         is_jpeg: planned.kinds.get(&Kind::Jpeg).is_some_and(|jpegs| jpegs * 2 > looks),
         is_tar: first.is_some_and(|plan| plan.format().name() == "webdataset"),
-        is_resized: first.is_some_and(|plan| plan.options.recipe.is_some()),
         has_crops,
     })
 }
@@ -275,7 +274,12 @@ struct PlannedImage {
 }
 
 impl<'a> Document<'a> {
-    fn new(planned: &'a Planned, (needed_bytes, free_bytes): (u64, Option<u64>), requests: Option<Priced>) -> Self {
+    fn new(
+        planned: &'a Planned,
+        (needed_bytes, free_bytes): (u64, Option<u64>),
+        requests: Option<Priced>,
+        advice: Vec<Finding>,
+    ) -> Self {
         Self {
             datasets: planned.plans.iter().map(PlannedDataset::from).collect(),
             needed_bytes,
@@ -283,7 +287,7 @@ impl<'a> Document<'a> {
             notes: &planned.notes,
             source: &planned.storage.name,
             requests,
-            advice: Vec::new(),
+            advice,
         }
     }
 }

@@ -148,7 +148,7 @@ fn bound(facts: &Facts, wait_share: f64) -> Bound {
     }
 }
 
-/// Facts of a pack before it begins.
+/// Facts of a pack before it begins. There is no plan of images that are resized: their lengths are unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PackFacts {
     /// Samples to pack.
@@ -161,8 +161,6 @@ pub struct PackFacts {
     pub is_jpeg: bool,
     /// Whether samples become small files of a tar.
     pub is_tar: bool,
-    /// Whether images are resized while they are packed.
-    pub is_resized: bool,
     /// Whether crop tables are made too.
     pub has_crops: bool,
 }
@@ -186,7 +184,7 @@ pub fn of_pack(facts: &PackFacts) -> Vec<Finding> {
             command: "--crops".to_owned(),
         });
     }
-    if facts.is_jpeg && !facts.is_resized && mean > LARGE_BYTES {
+    if facts.is_jpeg && mean > LARGE_BYTES {
         findings.push(Finding {
             what: format!(
                 "images have {:.1} MB on average, and crops of 224 × 224 need a part of that",
@@ -364,7 +362,7 @@ mod tests {
         let large = "images have 1.1 MB on average, and crops of 224 × 224 need a part of that: --resize 512";
         assert_eq!(found(photos), [tables, large]);
         assert_eq!(found(PackFacts { sample_bytes: 2_000_000, ..photos }), [tables]);
-        assert_eq!(found(PackFacts { is_resized: true, has_crops: true, ..photos }), [""; 0]);
+        assert_eq!(found(PackFacts { has_crops: true, ..photos }), [large]);
         let small = PackFacts { samples: 10, shard_bytes: 23_000, is_jpeg: false, ..photos };
         assert_eq!(
             found(small),

@@ -20,7 +20,7 @@ pub(crate) fn collect(making: &Making, stats: &Stats, threads: usize) -> Facts {
     let Some(source) = making.plan.sources.first() else { return Facts::default() };
     let images = match &making.output {
         Output::Images(views) => Some(ImageFacts {
-            pixels: mean_pixels(source),
+            pixels: *making.mean_pixels.get_or_init(|| mean_pixels(source)),
             side: views.iter().map(side).max().unwrap_or(0),
             is_cropped: !views.iter().any(|view| matches!(view.options().cut, Cut::Whole { .. })),
             without_tables: stats.without_tables,

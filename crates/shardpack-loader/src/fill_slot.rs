@@ -2,7 +2,7 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{Arc, OnceLock, atomic::Ordering::Relaxed},
 };
 
 use shardpack_format::{Error, ErrorKind, Result, component::Form, image_header::Kind, npy};
@@ -34,6 +34,8 @@ pub(crate) struct Making {
     /// See [`crate::Options::parses_files`].
     pub parses_files: bool,
     pub limits: Limits,
+    /// Mean pixels of the images, once a fact needs them.
+    pub mean_pixels: OnceLock<f64>,
     /// See [`crate::Options::mixed_classes`].
     pub mixed_classes: usize,
     /// Memory budget for decoding, shared by all threads.

@@ -3,7 +3,10 @@
 //! Holds at all times: a loader has no threads and keeps only the dataset open, so both sides of a fork can use it.
 //! [`Loader::batches`] and [`Loader::samples`] start their own threads.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use shardpack_format::{Error, Result, formats::adopted};
 use shardpack_imaging::{Budget, Limits, training::Transform};
@@ -526,6 +529,7 @@ impl Loader {
             on_bad: self.options.on_bad,
             parses_files: self.options.parses_files,
             limits: self.options.limits,
+            mean_pixels: OnceLock::new(),
             mixed_classes: self.options.mixed_classes,
             decoding: Arc::new(Budget::new(self.decoding_bytes(threads))),
             columns: self.columns()?,

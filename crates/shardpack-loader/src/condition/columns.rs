@@ -192,6 +192,22 @@ pub(super) struct Buffers {
     shard: Option<usize>,
 }
 
+/// The content of a component.
+pub(super) enum Content<'r> {
+    Array {
+        dtype: Cow<'r, str>,
+        shape: Cow<'r, [u64]>,
+        items: Vec<u8>,
+    },
+    Text(String),
+    /// A number as text.
+    Number(Number),
+    /// JSON, or a member of it; `None` if there is no such member.
+    Json(Option<serde_json::Value>),
+    /// A file of another kind.
+    File,
+}
+
 /// The values of a sample.
 pub(super) struct Row<'d> {
     pub shard: Shard<'d>,
@@ -235,45 +251,64 @@ impl<'d> Row<'d> {
         members: &[String],
         buffers: &mut Buffers,
     ) -> Result<Option<Value<'d>>> {
-        let Some(form) = self.row.form(number) else { return Ok(None) };
-        let stored = self.stored(number, buffers)?;
-        let format = self.shard.dataset().format()?;
-        let wrong = |what: &str| Error::data(format!("component {name:?}: {what}"));
-        if let Form::Array { dtype, .. } = form {
-            let items = format.items(number, form, &stored)?.ok_or_else(|| wrong("shorter than its items"))?;
-            return single(name, dtype, &items).map(Some);
-        }
-        let content = format.decode(number, form, &stored)?;
-        if *form == Form::Bytes && extension(name) == "npy" {
-            let array = Form::of_npy(&content, content.len() as u64);
-            let items = array.as_ref().and_then(|array| array.items(&content));
-            return match (&array, items) {
-                (Some(Form::Array { dtype, .. }), Some(items)) => single(name, dtype, items).map(Some),
-                _ => Err(wrong("no array of numpy in C order")),
-            };
-        }
-        let text = || str::from_utf8(&content).map_err(|_| wrong("not UTF-8"));
-        let form = if *form == Form::Bytes { Form::of_file(name) } else { form.clone() };
-        match form {
-            Form::Text => Ok(Some(Value::Text(Cow::Owned(text()?.to_owned())))),
-            // JSON has no word for NaN.
-            Form::Int | Form::Float => {
-                read_number(text()?).map(|number| Some(Value::Number(number))).ok_or_else(|| wrong("no number"))
-            }
-            Form::Json => {
-                let all: serde_json::Value =
-                    serde_json::from_slice(&content).map_err(|error| wrong(&error.to_string()))?;
-                let member = members.iter().try_fold(&all, |all, name| all.get(name));
-                member.map_or(Ok(None), |member| of_json(name, member))
-            }
-            Form::Bytes | Form::Array { .. } => {
+        match self.read(number, name, members, buffers)? {
+            None | Some(Content::Json(None)) => Ok(None),
+            Some(Content::Array { dtype, items, .. }) => single(name, &dtype, &items).map(Some),
+            Some(Content::Text(text)) => Ok(Some(Value::Text(Cow::Owned(text)))),
+            Some(Content::Number(number)) => Ok(Some(Value::Number(number))),
+            Some(Content::Json(Some(member))) => of_json(name, &member),
+            Some(Content::File) => {
                 Err(Error::usage(format!("where: {name} is a file, and a condition compares single numbers and texts")))
             }
         }
     }
 
+    /// Reads component `number`, which has this name; `None` if the sample lacks it.
+    pub fn read(
+        &self,
+        number: usize,
+        name: &str,
+        members: &[String],
+        buffers: &mut Buffers,
+    ) -> Result<Option<Content<'_>>> {
+        let Some(form) = self.row.form(number) else { return Ok(None) };
+        let stored = self.stored(number, buffers)?;
+        let format = self.shard.dataset().format()?;
+        let wrong = |what: &str| Error::data(format!("component {name:?}: {what}"));
+        if let Form::Array { dtype, shape } = form {
+            let items = format.items(number, form, &stored)?.ok_or_else(|| wrong("shorter than its items"))?;
+            let (dtype, shape) = (Cow::Borrowed(&dtype[..]), Cow::Borrowed(&shape[..]));
+            return Ok(Some(Content::Array { dtype, shape, items: items.into_owned() }));
+        }
+        let content = format.decode(number, form, &stored)?;
+        if *form == Form::Bytes && extension(name) == "npy" {
+            let array = Form::of_npy(&content, content.len() as u64);
+            let items = array.as_ref().and_then(|array| array.items(&content)).map(<[u8]>::to_vec);
+            return match (array, items) {
+                (Some(Form::Array { dtype, shape }), Some(items)) => {
+                    Ok(Some(Content::Array { dtype: dtype.into(), shape: shape.into(), items }))
+                }
+                _ => Err(wrong("no array of numpy in C order")),
+            };
+        }
+        let text = || str::from_utf8(&content).map_err(|_| wrong("not UTF-8"));
+        let form = if *form == Form::Bytes { Form::of_file(name) } else { form.clone() };
+        Ok(Some(match form {
+            Form::Text => Content::Text(text()?.to_owned()),
+            // JSON has no word for NaN.
+            Form::Int | Form::Float => Content::Number(read_number(text()?).ok_or_else(|| wrong("no number"))?),
+            Form::Json => {
+                let mut all: serde_json::Value =
+                    serde_json::from_slice(&content).map_err(|error| wrong(&error.to_string()))?;
+                let member = members.iter().try_fold(&mut all, |all, name| all.get_mut(name));
+                Content::Json(member.map(serde_json::Value::take))
+            }
+            Form::Bytes | Form::Array { .. } => Content::File,
+        }))
+    }
+
     /// The stored bytes of component `number`, which the sample has.
-    pub fn stored(&self, number: usize, buffers: &mut Buffers) -> Result<Vec<u8>> {
+    fn stored(&self, number: usize, buffers: &mut Buffers) -> Result<Vec<u8>> {
         let (row, shard) = (&self.row, &self.shard);
         let extent = row.component(number).unwrap_or_default();
         let expected = row.component_hash(number);

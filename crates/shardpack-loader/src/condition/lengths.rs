@@ -13,7 +13,7 @@ use shardpack_reader::Dataset;
 
 use super::{
     Name,
-    columns::{Buffers, Column, Found, Row, extension},
+    columns::{Buffers, Column, Content, Found, Row, extension},
     compare::Value,
     parse::read_number,
     scan::of_shards,
@@ -133,51 +133,34 @@ fn of_component(
     buffers: &mut Buffers,
 ) -> Result<Option<f32>> {
     let Some(form) = row.row.form(number) else { return Ok(None) };
-    let wrong = |what: &str| Error::data(format!("{OPTION}: component {name:?}: {what}"));
     let form_of_name = if *form == Form::Bytes { Form::of_file(name) } else { form.clone() };
-    let is_npy = *form == Form::Bytes && extension(name) == "npy";
     if !members.is_empty() && form_of_name != Form::Json {
         return Err(Error::usage(format!("{OPTION}: {name} is no JSON with members")));
     }
-    match &form_of_name {
+    match form_of_name {
         // The index has the shape.
-        Form::Array { shape, .. } if !shape.is_empty() => return Ok(Some(items(shape))),
-        Form::Text | Form::Bytes if !is_npy => {
+        Form::Array { shape, .. } if !shape.is_empty() => return Ok(Some(items(&shape))),
+        Form::Text | Form::Bytes if extension(name) != "npy" => {
             return Ok(row.row.content_bytes(number).map(|bytes| bytes as f32));
         }
         _ => {}
     }
-    let format = row.shard.dataset().format()?;
-    let stored = row.stored(number, buffers)?;
-    if let Form::Array { dtype, .. } = form {
-        let items = format.items(number, form, &stored)?.ok_or_else(|| wrong("shorter than its items"))?;
-        return Number::of_item(dtype, &items).map(|item| Some(single(item))).ok_or_else(|| wrong("no number"));
-    }
-    let content = format.decode(number, form, &stored)?;
-    if is_npy {
-        let array = Form::of_npy(&content, content.len() as u64);
-        return match &array {
-            Some(Form::Array { shape, .. }) if !shape.is_empty() => Ok(Some(items(shape))),
-            Some(array @ Form::Array { dtype, .. }) => {
-                let item = array.items(&content).and_then(|items| Number::of_item(dtype, items));
-                item.map(|item| Some(single(item))).ok_or_else(|| wrong("no number"))
-            }
-            _ => Err(wrong("no array of numpy in C order")),
-        };
-    }
-    let text = str::from_utf8(&content).map_err(|_| wrong("not UTF-8"))?;
-    if form_of_name != Form::Json {
-        return read_number(text).map(|number| Some(single(number))).ok_or_else(|| wrong("no number"));
-    }
-    let all: serde_json::Value = serde_json::from_str(text).map_err(|error| wrong(&error.to_string()))?;
+    let wrong = || Error::data(format!("component {name:?}: no number"));
     use serde_json::Value as Json;
-    match members.iter().try_fold(&all, |all, name| all.get(name)) {
-        None | Some(Json::Null) => Ok(None),
-        Some(Json::Array(items)) => Ok(Some(items.len() as f32)),
-        Some(Json::Number(number)) => {
-            read_number(&number.to_string()).map(|number| Some(single(number))).ok_or_else(|| wrong("no number"))
+    match row.read(number, name, members, buffers)? {
+        Some(Content::Array { dtype, shape, items: content }) => match &shape[..] {
+            [] => Number::of_item(&dtype, &content).map(|item| Some(single(item))).ok_or_else(wrong),
+            shape => Ok(Some(items(shape))),
+        },
+        Some(Content::Number(number)) => Ok(Some(single(number))),
+        None | Some(Content::Json(None | Some(Json::Null))) => Ok(None),
+        Some(Content::Json(Some(Json::Array(items)))) => Ok(Some(items.len() as f32)),
+        Some(Content::Json(Some(Json::Number(number)))) => {
+            read_number(&number.to_string()).map(|number| Some(single(number))).ok_or_else(wrong)
         }
-        Some(_) => Err(Error::usage(format!("{OPTION}: {name} has neither a number nor a list here"))),
+        Some(Content::Json(_) | Content::Text(_) | Content::File) => {
+            Err(Error::usage(format!("{OPTION}: {name} has neither a number nor a list here")))
+        }
     }
 }
 

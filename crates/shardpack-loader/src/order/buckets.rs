@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use shardpack_format::{Error, Result, permutation::Permutation};
 
-use super::{Epoch, RankLanes, Segment, options::gcd};
+use super::{Epoch, Segment, options::gcd};
 
 /// Windows in which samples are ordered by length: `batches` steps, each of `batch` samples on each of `world` ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,21 +56,6 @@ impl Buckets {
     /// longer sample is a batch of its own. All ranks have batches of the same number of samples at each step.
     pub fn within(self, tokens: u64) -> Self {
         Self { tokens: Some(tokens), ..self }
-    }
-
-    /// Number of ranks.
-    pub fn world(&self) -> u64 {
-        self.world
-    }
-
-    /// Samples of a batch.
-    pub fn batch(&self) -> u64 {
-        self.batch
-    }
-
-    /// Batches of a window.
-    pub fn batches(&self) -> u64 {
-        self.batches
     }
 
     /// Samples of a rank in a unit of windows: a batch, or one sample if batches differ in length.
@@ -237,7 +222,7 @@ impl Bucketed {
     }
 
     /// The first place of the window of `place`.
-    fn window_start(&self, place: u64) -> u64 {
+    pub(super) fn window_start(&self, place: u64) -> u64 {
         self.first(self.window_of(place).unwrap_or(self.windows)) * self.buckets.world
     }
 
@@ -329,131 +314,24 @@ impl Sorted {
     }
 }
 
-/// A read of a rank: a segment, and the samples that the rank needs from it.
-#[derive(Clone, Debug)]
-pub struct BucketRead {
-    /// The segment to read.
-    pub segment: Segment,
-    /// The samples, by their index in the lane as [`Segment::start`]: ascending, at least one.
-    pub steps: Box<[u64]>,
-}
-
-/// A sample of a rank, in the order in which the rank takes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taken {
-    /// Number of its read, from 0.
-    pub read: u64,
-    /// Its index in the lane.
-    pub step: u64,
-    /// Whether it is the last one from this read.
-    pub is_last: bool,
-}
-
-/// The reads of one rank in an epoch, in the order in which the rank needs them, and the order of its samples.
-#[derive(Debug)]
-pub struct BucketReads {
-    lanes: RankLanes,
-    bucketed: Bucketed,
-    /// Number of the rank's next sample.
-    next: u64,
-    /// Number of reads so far.
-    reads: u64,
-    /// Reads with samples left, by lane and start of the segment.
-    open: BTreeMap<(u64, u64), Open>,
-}
-
-#[derive(Debug)]
-struct Open {
-    read: u64,
-    /// End of the segment in its lane.
-    end: u64,
-    left: u64,
-}
-
-impl BucketReads {
-    /// The reads of the share of `lanes`, whose epoch is that of `bucketed`.
-    pub fn new(lanes: RankLanes, bucketed: Bucketed) -> Self {
-        Self { lanes, bucketed, next: 0, reads: 0, open: BTreeMap::new() }
-    }
-
-    /// The next read; `None` after the last one. Adds the samples up to its first one to `taken`; after the last read, all
-    /// samples that are left.
-    pub fn next_read(&mut self, taken: &mut Vec<Taken>) -> Option<BucketRead> {
-        let (share, lanes) = (*self.lanes.share(), self.lanes.epoch().lanes());
-        while self.next < share.len() {
-            let number = self.next;
-            self.next += 1;
-            let place = share.position(number);
-            let position = self.bucketed.position(place);
-            let (lane, step) = (position % lanes, position / lanes);
-            let is_own = number < share.own();
-            if is_own {
-                self.bucketed.forget_before(place);
-                if let Some(one) = self.take_open(lane, step) {
-                    taken.push(one);
-                    continue;
-                }
-            }
-            let segment = self.lanes.epoch().lane_segment(lane, step);
-            // A sample that comes again at the end has a read of its own.
-            let steps = if is_own { self.needed(lane, &segment, place) } else { [step].into() };
-            let (read, left) = (self.reads, steps.len() as u64 - 1);
-            self.reads += 1;
-            taken.push(Taken { read, step, is_last: left == 0 });
-            if left > 0 {
-                self.open.insert((lane, segment.start), Open { read, end: segment.start + segment.len(), left });
-            }
-            return Some(BucketRead { segment, steps });
-        }
-        None
-    }
-
-    /// Takes a sample from an open read, if one has it.
-    fn take_open(&mut self, lane: u64, step: u64) -> Option<Taken> {
-        let (key, open) = self.open.range_mut((lane, 0)..=(lane, step)).next_back()?;
-        if step >= open.end {
-            return None;
-        }
-        open.left -= 1;
-        let (key, taken) = (*key, Taken { read: open.read, step, is_last: open.left == 0 });
-        if taken.is_last {
-            self.open.remove(&key);
-        }
-        Some(taken)
-    }
-
-    /// The samples of a segment that the rank takes from `place` on. None is in an earlier window: it would have opened the read.
-    fn needed(&mut self, lane: u64, segment: &Segment, place: u64) -> Box<[u64]> {
-        let (share, lanes) = (*self.lanes.share(), self.lanes.epoch().lanes());
-        let first = self.bucketed.window_start(place);
-        let mut is_needed = |step: &u64| {
-            let position = *step * lanes + lane;
-            let place = if position < first { return false } else { self.bucketed.place(position) };
-            let Some(after) = place.checked_sub(share.start()) else { return false };
-            after % share.world() == share.rank() && after / share.world() < share.own()
-        };
-        (segment.start..segment.start + segment.len()).filter(|step| is_needed(step)).collect()
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::order::{Last, Layout, Options, Share, Shuffle};
+    use crate::order::{Layout, Options, Shuffle};
 
-    fn length_of(sample: u64) -> u32 {
+    pub fn length_of(sample: u64) -> u32 {
         (shardpack_format::permutation::mix(sample) % 7) as u32
     }
 
-    fn epoch(shards: &[u64], lanes: u64, shuffle: Shuffle) -> Arc<Epoch> {
+    pub fn epoch(shards: &[u64], lanes: u64, shuffle: Shuffle) -> Arc<Epoch> {
         let options = Options { shuffle, seed: 5, lanes, run_blocks: 2, ..Options::default() };
         Arc::new(Epoch::new(&Layout::new(shards.iter().copied(), 3).unwrap(), &options, 1).unwrap())
     }
 
     /// The positions of all places as `docs/reference/order.md` defines them: lists of each window and rank, sorted and cut.
-    fn twin(epoch: &Epoch, buckets: Buckets) -> Vec<u64> {
+    pub fn twin(epoch: &Epoch, buckets: Buckets) -> Vec<u64> {
         let (world, batch) = (buckets.world as usize, buckets.batch as usize);
         let steps = epoch.len() as usize / (world * batch);
         let windows = steps.div_ceil(buckets.batches as usize);
@@ -475,6 +353,16 @@ mod tests {
             }
         }
         positions
+    }
+
+    /// Epochs of a few shards in each order, and windows of a few samples.
+    pub fn windows() -> impl Strategy<Value = (Arc<Epoch>, Buckets)> {
+        let shards = proptest::collection::vec(0u64..80, 0..6);
+        (shards, 1u64..20, 0usize..3, 1u64..5, 1u64..5, 1u64..7).prop_map(
+            |(shards, lanes, shuffle, world, batch, batches)| {
+                (epoch(&shards, lanes, Shuffle::ALL[shuffle]), Buckets::new(world, batch, batches).unwrap())
+            },
+        )
     }
 
     /// The lines of the page: the expected samples and the computed ones.
@@ -507,16 +395,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn places_are_those_of_the_page_and_of_their_positions(
-            shards in proptest::collection::vec(0u64..80, 0..6),
-            lanes in 1u64..20,
-            shuffle in 0usize..3,
-            world in 1u64..5,
-            batch in 1u64..5,
-            batches in 1u64..7,
-        ) {
-            let epoch = epoch(&shards, lanes, Shuffle::ALL[shuffle]);
-            let buckets = Buckets::new(world, batch, batches).unwrap();
+        fn places_are_those_of_the_page_and_of_their_positions((epoch, buckets) in windows()) {
+            let world = buckets.world;
             let mut bucketed = Bucketed::new(Arc::clone(&epoch), buckets, Arc::new(length_of));
             let found: Vec<_> = (0..epoch.len()).map(|place| bucketed.position(place)).collect();
             prop_assert_eq!(&found, &twin(&epoch, buckets));
@@ -524,68 +404,6 @@ mod tests {
                 prop_assert_eq!(bucketed.place(position), place);
                 prop_assert_eq!(position % world, place % world);
             }
-        }
-
-        /// Also if the run goes on with other ranks and batches, in the middle of a window.
-        #[test]
-        fn reads_have_each_sample_of_the_rank_once_in_its_order(
-            shards in proptest::collection::vec(0u64..80, 0..6),
-            lanes in 1u64..20,
-            shuffle in 0usize..3,
-            world in 1u64..5,
-            batch in 1u64..5,
-            batches in 1u64..7,
-            (ranks, of_rank, start) in (1u64..5, 1u64..5, 0u64..100),
-            last in 0usize..3,
-        ) {
-            let epoch = epoch(&shards, lanes, Shuffle::ALL[shuffle]);
-            let buckets = Buckets::new(world, batch, batches).unwrap();
-            let bucketed = || Bucketed::new(Arc::clone(&epoch), buckets, Arc::new(length_of));
-            let positions = twin(&epoch, buckets);
-            for rank in 0..ranks {
-                let start = start.min(epoch.len());
-                let share = Share::new(epoch.len(), start, (rank, ranks), of_rank, Last::ALL[last]).unwrap();
-                let mut reads = BucketReads::new(RankLanes::new(Arc::clone(&epoch), share), bucketed());
-                let (mut all, mut found, mut taken) = (Vec::new(), Vec::new(), Vec::new());
-                loop {
-                    let read = reads.next_read(&mut taken);
-                    let has_ended = read.is_none();
-                    all.extend(read.map(|read| (read.segment, read.steps.to_vec())));
-                    for one in taken.drain(..) {
-                        let (segment, left) = &mut all[one.read as usize];
-                        let at = left.iter().position(|step| *step == one.step);
-                        prop_assert!(at.is_some(), "a sample that its read lacks");
-                        left.remove(at.unwrap());
-                        prop_assert_eq!(left.is_empty(), one.is_last);
-                        found.push(segment.sample(one.step - segment.start));
-                    }
-                    if has_ended {
-                        break;
-                    }
-                }
-                prop_assert!(all.iter().all(|(_, left)| left.is_empty()), "a sample that nobody takes");
-                let expected = |number| epoch.sample_at(positions[share.position(number) as usize]);
-                prop_assert_eq!(found, (0..share.len()).map(expected).collect::<Vec<_>>());
-            }
-        }
-    }
-
-    #[test]
-    fn ranks_read_no_segment_of_another_rank() {
-        let epoch = epoch(&[100, 57, 200], 12, Shuffle::Lanes);
-        for (world, ranks) in [(4, 4), (4, 2), (6, 3)] {
-            let buckets = Buckets::new(world, 3, 5).unwrap();
-            assert_eq!(buckets.classes(12, ranks), ranks);
-            let mut read = vec![0; 357];
-            for rank in 0..ranks {
-                let share = Share::new(357, 0, (rank, ranks), 4, Last::Short).unwrap();
-                let bucketed = Bucketed::new(Arc::clone(&epoch), buckets, Arc::new(length_of));
-                let mut reads = BucketReads::new(RankLanes::new(Arc::clone(&epoch), share), bucketed);
-                while let Some(one) = reads.next_read(&mut Vec::new()) {
-                    one.segment.ranges().flatten().for_each(|sample| read[sample as usize] += 1);
-                }
-            }
-            assert_eq!(read, [1; 357], "{ranks} ranks");
         }
     }
 

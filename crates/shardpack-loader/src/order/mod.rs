@@ -17,6 +17,7 @@
 //! ```
 
 mod batches;
+mod bucket_reads;
 mod buckets;
 mod copies;
 mod epoch;
@@ -29,7 +30,8 @@ mod selection;
 mod share;
 
 pub use batches::{RankBatch, RankBatches};
-pub use buckets::{BucketRead, BucketReads, Bucketed, Buckets, LengthOf, Taken, length_key};
+pub use bucket_reads::{BucketRead, BucketReads, Taken};
+pub use buckets::{Bucketed, Buckets, LengthOf, length_key};
 pub use copies::{Group, Quota, divide, of_all, of_groups};
 pub(crate) use epoch::part_key;
 pub use epoch::{Epoch, Segment, Segments};
