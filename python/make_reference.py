@@ -14,6 +14,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "reference" / "python-api.md"
@@ -32,27 +33,38 @@ NAMES = {
         "batch": ["Batch", "NamedBatch", "Encoded"],
         "ragged": ["Ragged"],
         "_cropped": ["Cropped"],
+        "_explained": ["Advice"],
         "part": ["Part"],
         "receipt": ["Receipt", "Expected"],
-        "distributed": ["Ranks", "find"],
+        "distributed": ["Ranks"],
         "dataset": ["Dataset", "Sample"],
         "_mapped": ["Item"],
+        "rows": ["Writer"],
         "commands": ["pack", "convert", "adopt", "plan", "merge", "status", "verify", "crops", "inspect"],
         "running": ["Report", "Progress"],
         "_native": ["decode"],
     },
     "shardpack.transforms": {
         "transforms": [
-            *["imagenet_train", "imagenet_eval", "Pipeline", "RandomResizedCrop", "Resize", "CenterCrop"],
-            *["RandomHorizontalFlip", "Normalize"],
-        ]
+            *["imagenet_train", "imagenet_eval", "Pipeline", "Resize", "Pad", "RandomResizedCrop", "RandomCrop"],
+            *["CenterCrop", "RandomHorizontalFlip", "RandomVerticalFlip", "Normalize"],
+        ],
+        "_steps": [
+            *["ColorJitter", "RandomGrayscale", "GaussianBlur", "RandomSolarize", "RandomPosterize", "RandomInvert"],
+            *["RandomAutocontrast", "RandomEqualize", "RandomAdjustSharpness", "RandomApply", "RandAugment"],
+            *["TrivialAugmentWide", "RandomErasing", "MixUp", "CutMix", "RandomChoice"],
+            *["Step", "Augmentation", "Mixing"],
+        ],
     },
     "shardpack.torch": {"torch": ["IterableDataset"]},
     "shardpack.ray": {"_ray_pack": ["pack", "PartsProgress"], "_ray_data": ["dataset", "Source"]},
+    "shardpack.distributed": {"distributed": ["find"]},
     "shardpack.errors": {"errors": ["Error", "DataError", "UsageError", "MachineError", "Interrupted"]},
 }
-#: Names whose module is not the heading.
-FULL = {"find": "shardpack.distributed.find"}
+#: Public names that are constants, and the modules `errors` and `transforms`: they have no docstring of their own.
+OTHERS = {"HAS_TURBO", "IMAGENET_MEAN", "IMAGENET_STD", "NO_LABEL", "__version__", "errors", "transforms"}
+#: Private base classes, whose methods belong to the public ones, and their files.
+BASES = {"Payload": "_payload"}
 
 SECTIONS = ("Args", "Attributes", "Returns", "Yields", "Raises", "Example", "Examples")
 
@@ -191,16 +203,35 @@ def is_property(node: ast.FunctionDef) -> bool:
     return any(ast.unparse(one).endswith("property") for one in node.decorator_list)
 
 
+def fields_as_typed(node: ast.ClassDef) -> list[str]:
+    """The arguments of a dataclass: its public fields."""
+    fields = [
+        one for one in node.body if isinstance(one, ast.AnnAssign) and not ast.unparse(one.target).startswith("_")
+    ]
+    return [ast.unparse(one.target) + (f"={default(one.value)}" if one.value else "") for one in fields]
+
+
+def default(value: ast.expr) -> str:
+    """A default as typed; `field(default=…)` of a dataclass has options that no caller sees."""
+    if isinstance(value, ast.Call) and ast.unparse(value.func) == "field":
+        value = next((one.value for one in value.keywords if one.arg == "default"), value)
+    return ast.unparse(value)
+
+
 def of_class(name: str, full: str, node: ast.ClassDef) -> list[str]:
-    methods = [one for one in node.body if isinstance(one, ast.FunctionDef)]
+    bases = [parsed(BASES[base])[base] for base in map(ast.unparse, node.bases) if base in BASES]
+    methods = [one for each in [node, *bases] for one in each.body if isinstance(one, ast.FunctionDef)]
     made = next((one for one in methods if one.name == "__init__"), None)
     fields = {
-        one.target.id: (shown(one.annotation), f"`{cell(ast.unparse(one.value))}`" if one.value else "")
+        one.target.id: (shown(one.annotation), f"`{cell(default(one.value))}`" if one.value else "")
         for one in node.body
         if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
     }
     known = {**fields, **(arguments(made) if made else {})}
-    lines = [f"## {name}", "", f"    {call(full, made)}", "", *described(Docstring.of(node), known)]
+    doc = Docstring.of(node)
+    is_made_of_fields = made is None and "Args" in doc.sections and fields
+    typed = f"{full}({', '.join(fields_as_typed(node))})" if is_made_of_fields else call(full, made)
+    lines = [f"## {name}", "", f"    {typed}", "", *described(doc, known)]
     is_public = lambda name: not name.startswith("_") or name.startswith("__")  # noqa: E731
     public = [one for one in methods if ast.get_docstring(one) and is_public(one.name)]
     properties = [one for one in public if is_property(one)]
@@ -225,25 +256,38 @@ def of_command(name: str, node: ast.FunctionDef) -> list[str]:
     return [f"## {name}", "", f"    {call(f'shardpack.{name}', node)}", "", *described(doc, known), rest, ""]
 
 
-def source(file: str) -> str:
-    """The text of a module; of the native part, its stub."""
+def parsed(file: str) -> dict[str, Any]:
+    """The classes and functions of a module by name; of the native part, those of its stub."""
     plain = PACKAGE / f"{file}.py"
-    return (plain if plain.is_file() else PACKAGE / f"{file}.pyi").read_text()
+    text = (plain if plain.is_file() else PACKAGE / f"{file}.pyi").read_text()
+    return {one.name: one for one in ast.parse(text).body if isinstance(one, (ast.ClassDef, ast.FunctionDef))}
+
+
+def exported(module: str) -> set[str]:
+    """`__all__` of a module."""
+    file = PACKAGE.joinpath(*module.split(".")[1:])
+    text = (file / "__init__.py" if file.is_dir() else file.with_suffix(".py")).read_text()
+    lists = [
+        ast.literal_eval(node.value)
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    return set().union(*lists)
 
 
 def page() -> str:
     lines = [HEAD]
+    listed = {name for files in NAMES.values() for names in files.values() for name in names}
+    missing = set().union(*map(exported, NAMES)) - listed - OTHERS
+    if missing:
+        raise SystemExit(f"make_reference.py: NAMES lacks {', '.join(sorted(missing))}")
     for module, files in NAMES.items():
         if module != "shardpack":
             lines += [f"# {module}", ""]
         for file, names in files.items():
-            found = {
-                node.name: node
-                for node in ast.parse(source(file)).body
-                if isinstance(node, (ast.ClassDef, ast.FunctionDef))
-            }
+            found = parsed(file)
             for name in names:
-                node, full = found[name], FULL.get(name, f"{module}.{name}")
+                node, full = found[name], f"{module}.{name}"
                 if isinstance(node, ast.ClassDef):
                     lines += of_class(name, full, node)
                 elif file == "commands":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 import time
@@ -13,10 +12,10 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
-import numpy.typing as npt
 
 from . import _native
 from ._options import whole
+from ._payload import Payload
 from .batch import NO_LABEL, Encoded, class_name
 
 if TYPE_CHECKING:
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
 _BATCHES = 3
 
 
-class Item:
+class Item(Payload):
     """One sample, as `sample_transform`, `after` and `collate_fn` receive it.
 
     Attributes:
         bytes: Payload as stored, a read-only `memoryview`; empty with a native transform.
         crop: With a native transform, the image that it made, a view of the batch; a list of these for several views. Else
             `None`.
-        label: Label of the class, or `NO_LABEL`.
+        label: Label of the class, or `None`.
         class_name: Name of the class, or `None`.
         number: Number of the sample in its dataset, from 0.
         epoch: Number of the epoch, from 0.
@@ -67,14 +66,15 @@ class Item:
         loader: Loader | None = None,
         crop: Any = None,
     ) -> None:
-        self.bytes, self.label, self.number, self.epoch = bytes, label, number, epoch
+        self.bytes, self.number, self.epoch = bytes, number, epoch
+        self.label = None if label == NO_LABEL else label
         self.source, self._seed, self.components, self._loader = source, seed, components or {}, loader
         self.crop = crop
         self._found: tuple[str, str, tuple[int, int], str] | None = None
 
     @property
     def class_name(self) -> str | None:
-        if self._loader is None or self.label == NO_LABEL:
+        if self._loader is None or self.label is None:
             return None
         return class_name(self._loader._classes, self.label)
 
@@ -101,30 +101,6 @@ class Item:
     @property
     def kind(self) -> str:
         return self._row[3]
-
-    def image(self, upright: bool = False) -> npt.NDArray[np.uint8]:
-        """Decode the payload, natively and without the GIL.
-
-        Args:
-            upright: Rotate the image by its Exif orientation.
-
-        Returns:
-            Pixels, `[H, W, 3] uint8`, RGB.
-
-        Raises:
-            DataError: If the payload is no image, damaged or too large.
-        """
-        return np.asarray(_native.decode(bytes(self.bytes), upright))
-
-    def pil(self) -> Any:
-        """Open the payload with Pillow.
-
-        Returns:
-            A `PIL.Image` in RGB, as in torchvision's `ImageFolder`.
-        """
-        from PIL import Image
-
-        return Image.open(io.BytesIO(self.bytes)).convert("RGB")
 
     def rng(self, seed: int = 0) -> np.random.Generator:
         """Return a random generator for this sample.

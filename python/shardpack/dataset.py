@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sys
@@ -14,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from ._payload import Payload, pictures
 from ._stores import Settings, Store, absolute, open_native
-from .batch import _kind, figures
 from .errors import UsageError
 from .running import PathLike
 
@@ -24,7 +23,7 @@ _SHOWN = 12
 
 
 @dataclass(frozen=True, repr=False)
-class Sample:
+class Sample(Payload):
     """One sample of a dataset.
 
     Attributes:
@@ -54,39 +53,12 @@ class Sample:
     size: tuple[int, int]
     kind: str
 
-    def image(self, upright: bool = False) -> npt.NDArray[np.uint8]:
-        """Decode the payload, natively and without the GIL.
-
-        Args:
-            upright: Rotate the image by its Exif orientation.
-
-        Returns:
-            Pixels, `[H, W, 3] uint8`, RGB.
-
-        Raises:
-            DataError: If the payload is no image, damaged or too large.
-        """
-        return np.asarray(_native.decode(self.bytes, upright))
-
-    def pil(self) -> Any:
-        """Open the payload with Pillow.
-
-        Returns:
-            A `PIL.Image` in RGB, as in torchvision's `ImageFolder`.
-        """
-        from PIL import Image
-
-        return Image.open(io.BytesIO(self.bytes)).convert("RGB")
-
     def __repr__(self) -> str:
         # Payload and components may be megabytes.
         told = [f"number={self.number}", f"key={self.key!r}", f"label={self.label}", f"class_name={self.class_name!r}"]
         told += [f"kind={self.kind!r}", f"size={self.size}", f"{len(self.bytes)} bytes"]
         told += [f"components: {', '.join(self.components)}"] * bool(self.components)
         return f"Sample({', '.join(told)})"
-
-    def _repr_html_(self) -> str:
-        return figures([_kind(self.bytes)], [self.class_name or self.key])
 
 
 class Dataset(Sequence[Any]):
@@ -319,12 +291,8 @@ class Dataset(Sequence[Any]):
         return f"Dataset({self.path!r}: {len(self)} samples, {len(self.classes)} classes)"
 
     def _repr_html_(self) -> str:
-        shown = [self.sample(number) for number in range(min(len(self), _SHOWN))]
-        shown = [sample for sample in shown if sample.kind in ("jpeg", "png", "gif", "webp", "bmp")]
-        pictures = figures(
-            [_kind(sample.bytes) for sample in shown], [sample.class_name or sample.key for sample in shown]
-        )
-        return f"<p>{self.name}: {len(self)} samples, {len(self.classes)} classes</p>{pictures}"
+        shown = pictures(self.sample(number) for number in range(min(len(self), _SHOWN)))
+        return f"<p>{self.name}: {len(self)} samples, {len(self.classes)} classes</p>{shown}"
 
 
 def _refuse(*_batch: Any, **_options: Any) -> Any:

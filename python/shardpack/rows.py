@@ -37,11 +37,7 @@ _SPLIT = re.compile(r"[A-Za-z0-9_-]+")
 class Writer:
     """Writes a dataset row by row.
 
-        with shardpack.Writer("packed") as writer:
-            for image, label in samples:
-                writer.write({"image": image, "label": label})
-
-    The end of the block packs all rows; an exception in it packs nothing. `pack(rows, dst)` does the same for rows that
+    The end of the `with` block packs all rows; an exception in it packs nothing. `pack(rows, dst)` does the same for rows that
     exist already.
 
     A row is a dict with one value a column:
@@ -81,7 +77,7 @@ class Writer:
         with shardpack.Writer("squares", order="source") as writer:
             for number in range(100):
                 writer.write({"label": number % 2, "square": number * number, "text": f"the square of {number}"})
-        print(writer.report.ok, shardpack.Dataset("squares")[3].label)  # True 1
+        print(writer.rows, shardpack.Dataset("squares")[3].label)  # 100 1
     """
 
     def __init__(

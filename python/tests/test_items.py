@@ -27,6 +27,7 @@ def test_items_are_samples_with_their_components(tmp_path: Path) -> None:
         sample = samples[item.number]
         assert (item.key, item.path, item.class_name) == (sample.key, sample.path, sample.class_name)
         assert (item.size, item.kind, item.components) == (sample.size, sample.kind, sample.components)
+        assert (item.label, item.bytes) == (sample.label, sample.bytes) and (item.image() == sample.image()).all()
         return {"text": item.components["txt"], "boxes": item.components["json"]["boxes"]}
 
     names = ["txt", "json"]
@@ -40,6 +41,16 @@ def test_items_are_samples_with_their_components(tmp_path: Path) -> None:
     raw = shardpack.Dataset(tmp_path / "packed", raw=True)
     assert raw[0].components["txt"].decode() == dataset[0].components["txt"]
     assert pickle.loads(pickle.dumps(raw))[0].components == raw[0].components
+
+
+def test_items_and_samples_without_a_label_have_none(tmp_path: Path) -> None:
+    make_tree(tmp_path / "photos", 6, 2)
+    shardpack.pack(tmp_path / "photos", tmp_path / "packed", no_labels=True)
+    made = shardpack.Loader(tmp_path / "packed", 6, sample_transform=lambda item: item, collate_fn=list)
+    items, _ = next(iter(made))
+    samples = shardpack.Dataset(tmp_path / "packed").get_many([item.number for item in items])
+    assert {(one.label, one.class_name) for one in [*items, *samples]} == {(None, None)}
+    assert [one._repr_html_() for one in items] == [one._repr_html_() for one in samples]
 
 
 def test_text_and_json_that_are_none_are_bad_samples(tmp_path: Path) -> None:
