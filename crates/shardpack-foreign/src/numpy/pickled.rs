@@ -1,15 +1,23 @@
-//! Pickles of plain data whose arrays are tables: `{"X": …, "y": …}`, `(images, labels)`, a list of samples; and files of `torch.save`
-//! with tensors in the same forms.
+//! Pickles of plain data whose arrays are tables: `{"X": …, "y": …}`, `(images, labels)`, a pair for each split, a list of samples; and
+//! files of `torch.save` with tensors in the same forms.
 //!
 //! A pickle is parsed in memory, and nothing of it is executed: its file, or the member `data.pkl`, is at most half of `--memory`. Arrays
-//! that lie in the file as they are, and the storages of tensors, are read by range. The CRC-32 of a storage is compared before its first
+//! that lie in the file as they are, and the storages of tensors, are read by range. A pickle compressed by gzip is inflated in memory,
+//! within the same limit. The CRC-32 of a storage is compared before its first
 //! row is read. Values of a list of samples are joined to arrays in memory, within the same limit.
 //!
 //! # Specification
 //! Python's `pickle`, protocols 0 to 5. `torch` has the files of `torch.save`.
 
-use std::{borrow::Cow, ops::Range, path::Path, sync::Arc};
+use std::{
+    borrow::Cow,
+    io::{BufReader, Read},
+    ops::Range,
+    path::Path,
+    sync::Arc,
+};
 
+use flate2::bufread::MultiGzDecoder;
 use shardpack_format::{Error, Result, memory};
 
 use super::{
@@ -30,6 +38,10 @@ use crate::{
 /// Name of the kind on the command line.
 pub(super) const NAME: &str = "pickled";
 const EXTENSIONS: [&str; 4] = ["pkl", "pickle", "pt", "pth"];
+/// Bytes that are inflated at once.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Names of the splits in a tuple of pairs of samples and labels, as the pickles of MNIST have them, by the number of pairs.
+const SPLITS: [&[&str]; 2] = [&["train", "test"], &["train", "valid", "test"]];
 /// With fewer arrays in a list, each may be a column.
 const FEW: usize = 16;
 /// How deep maps of arrays may be nested: splits, and their arrays.
@@ -46,7 +58,9 @@ pub(super) type Opened = (Vec<Stored>, Option<(Arc<Bytes>, Directory, Vec<Entry>
 
 /// Whether a file of this name may hold pickled arrays.
 pub(crate) fn is_called(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)))
+    let is_gzip = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
+    let plain = if is_gzip { path.with_extension("") } else { path.to_owned() };
+    plain.extension().is_some_and(|extension| EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)))
 }
 
 /// The arrays in the file at `place`.
@@ -54,7 +68,7 @@ pub(crate) fn is_called(path: &Path) -> bool {
 /// # Errors
 /// If the file is no pickle of arrays, or longer than the memory allows.
 pub(super) fn open(place: &FileLocation) -> Result<Opened> {
-    let file = Arc::new(place.open()?);
+    let mut file = Arc::new(place.open()?);
     let bytes = file.count().map_err(|error| Error::io("cannot read", error))?;
     let mut first = vec![0; bytes.min(2) as usize];
     file.read_exact_at(&mut first, 0).map_err(|error| Error::io("cannot read", error))?;
@@ -62,9 +76,12 @@ pub(super) fn open(place: &FileLocation) -> Result<Opened> {
         return torch::in_archive(&file, bytes);
     }
     if first.starts_with(&[0x1f, 0x8b]) {
-        return Err(Error::usage("a pickle compressed by gzip, which is not read").help("gunzip it first"));
+        file = Arc::new(Bytes::Memory(inflated(&file, bytes)?));
     }
-    let input = input(&file, bytes)?;
+    let input = match &*file {
+        Bytes::Memory(all) => Cow::Borrowed(&all[..]),
+        Bytes::File(_) | Bytes::Remote(_) => Cow::Owned(input(&file, bytes)?),
+    };
     let (value, begin) = match torch::before_archives(&input) {
         Some(found) => found?,
         None => (pickle(&input).map_err(Error::data)?, 0),
@@ -83,6 +100,29 @@ fn input(file: &Bytes, bytes: u64) -> Result<Vec<u8>> {
     input.resize(bytes as usize, 0);
     file.read_exact_at(&mut input, 0).map_err(|error| Error::io("cannot read", error))?;
     Ok(input)
+}
+
+/// All bytes of `file`, which is `bytes` long and compressed by gzip, inflated.
+///
+/// # Errors
+/// If it is corrupt, or the memory does not allow it.
+fn inflated(file: &Arc<Bytes>, bytes: u64) -> Result<Vec<u8>> {
+    let content = Content { file: Arc::clone(file), range: 0..bytes, is_deflated: false, is_gzip: false, bytes };
+    let cannot_read = |error| Error::io("cannot read", error);
+    let packed = content.from(0).map_err(cannot_read)?;
+    let mut inflated = MultiGzDecoder::new(BufReader::new(packed));
+    let mut all = Vec::new();
+    loop {
+        memory::make_room(&mut all, PIECE_BYTES)?;
+        let read = Read::by_ref(&mut inflated).take(PIECE_BYTES).read_to_end(&mut all);
+        let read = read.map_err(|error| match error.raw_os_error() {
+            Some(_) => cannot_read(error),
+            None => Error::data(format!("damaged gzip: {error}")),
+        })?;
+        if read == 0 {
+            return Ok(all);
+        }
+    }
 }
 
 /// The input of a value.
@@ -108,6 +148,13 @@ impl Source<'_> {
         let mut arrays = Vec::new();
         match value {
             Value::Map(_) => self.of_map("", value, &mut arrays)?,
+            Value::List(items) if let Some(splits) = splits(items) => {
+                for (split, pair) in splits {
+                    for (name, item) in names(pair, self.input).into_iter().zip(pair) {
+                        arrays.push(self.array(format!("{split}/{name}"), item)?);
+                    }
+                }
+            }
             Value::List(items) if let Some(columns) = self.columns(items)? => {
                 for (name, values) in columns {
                     arrays.push(self.joined(name, &values)?);
@@ -245,6 +292,22 @@ impl Source<'_> {
         let shape = [&[values.len() as u64][..], &first.shape].concat();
         Ok(in_memory(name, item(&first.dtype), shape, items))
     }
+}
+
+/// The pairs of samples and labels in a tuple, each with the name of its split. Pairs of equal length may be samples, and are none.
+fn splits(items: &[Value]) -> Option<Vec<(&'static str, &[Value])>> {
+    let names = SPLITS.iter().find(|names| names.len() == items.len())?;
+    let rows = |value: &Value| match value {
+        Value::Array(array) => array.shape.first().copied(),
+        value => value.items().map(|items| items.len() as u64),
+    };
+    let mut of_pairs = Vec::new();
+    for item in items {
+        let [samples, labels] = item.items()? else { return None };
+        of_pairs.push(rows(samples).filter(|own| samples.has_axes() && *own > 1 && rows(labels) == Some(*own))?);
+    }
+    let are_alike = of_pairs.iter().all(|rows| *rows == of_pairs[0]);
+    (!are_alike).then(|| names.iter().copied().zip(items.iter().filter_map(Value::items)).collect())
 }
 
 /// Names of the parts of a tuple: samples and labels, or numbers.
