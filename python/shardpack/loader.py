@@ -117,7 +117,8 @@ class Loader:
     Raises:
         UsageError: If an option is invalid, a dataset or component is missing, `memory` is too small, or an epoch has
             no batch.
-        DataError: If manifest or indexes are damaged; while iterating, if a sample is bad and `on_bad` is `"error"`.
+        DataError: If manifest or indexes are damaged; while iterating, if a sample is bad and `on_bad` is `"error"`,
+            or all samples of an epoch are bad.
         MachineError: If files or a server cannot be read.
 
     Example:

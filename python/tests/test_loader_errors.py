@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import shardpack
-from conftest import loader, numbers_of
+from conftest import loader, make_tree, numbers_of
 from shardpack import transforms
 
 
@@ -105,6 +105,22 @@ def test_a_batch_whose_samples_are_all_skipped_is_empty(tree: Path, tmp_path: Pa
         made = loader(tmp_path / "packed", 1, on_bad="skip", check_content=True, **options)
         lengths = [(len(content), len(labels)) for content, labels in made]
         assert sorted(lengths) == [(0, 0)] + [(1, 1)] * 299 and len(made.receipt().skipped) == 1
+
+
+def test_an_epoch_without_a_good_sample_is_an_error(tmp_path: Path) -> None:
+    make_tree(tmp_path / "photos", 6, 1)
+    for image in (tmp_path / "photos").rglob("*.jpg"):
+        image.with_suffix(".txt").write_bytes(b"\xff")
+    shardpack.pack(tmp_path / "photos", tmp_path / "packed", with_=["txt"])
+    options = {"components": ["txt"], "on_bad": "skip", "transform": None}
+    made = loader(tmp_path / "packed", 4, epochs=2, **options)
+    for epoch in (0, 1):
+        with pytest.raises(shardpack.DataError, match=f"all 6 samples of epoch {epoch} are bad.*the first is sample"):
+            list(made)
+        assert made.receipt().proves(made.expected(epoch)) and made.receipt().samples == 0
+    for rank in (0, 1):
+        with pytest.raises(shardpack.DataError, match="all 3 samples of epoch 0 are bad"):
+            list(loader(tmp_path / "packed", 4, rank=rank, world_size=2, **options))
 
 
 def test_a_sample_that_is_skipped_leaves_columns_as_they_are_without_it(tmp_path: Path) -> None:

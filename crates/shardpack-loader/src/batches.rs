@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use shardpack_format::{Error, ErrorKind, Result, threads::cannot_start};
+use shardpack_format::{Error, ErrorKind, Result, size, threads::cannot_start};
 use shardpack_imaging::training::{Transform, Worker};
 use shardpack_runtime::{Instant, threads};
 
@@ -114,6 +114,8 @@ pub struct Batches {
     receipt: Receipt,
     /// Whether the epoch of the receipt has ended.
     has_ended: bool,
+    /// Whether the end of an epoch is still to be returned, after its error.
+    owes_end: bool,
     state: State,
 }
 
@@ -145,6 +147,7 @@ impl Batches {
             sequence: 0,
             receipt,
             has_ended: false,
+            owes_end: false,
             state,
         };
         for number in 0..jobs.max(1) {
@@ -164,11 +167,15 @@ impl Batches {
     /// # Errors
     /// - If a sample of the batch is bad and the policy is [`OnBad::Error`](crate::OnBad::Error), or the system cannot
     ///   read it. The next call continues with the following batch, and the receipt lacks this one.
+    /// - If all samples of an epoch were bad and skipped. The next call returns the end of the epoch.
     /// - If no more batches can be made. Then each call fails, because `None` would look like the end of an epoch.
     /// - If this process is a fork of the process that made it.
     #[expect(clippy::should_implement_trait, reason = "it ends at each epoch, and goes on")]
     pub fn next(&mut self) -> Result<Option<Batch>> {
         fork_guard::check(self.process)?;
+        if std::mem::take(&mut self.owes_end) {
+            return Ok(None);
+        }
         let counters = Arc::clone(&self.shared.making.counters);
         let asked = self.asked.take().unwrap_or_else(Instant::now);
         self.begin_epoch();
@@ -191,7 +198,13 @@ impl Batches {
                 self.has_ended = true;
                 let plan = &self.shared.making.plan;
                 self.state = State::new(plan, self.state.epoch + 1, 0);
-                Ok(None)
+                match self.all_bad() {
+                    None => Ok(None),
+                    Some(error) => {
+                        self.owes_end = true;
+                        Err(error)
+                    }
+                }
             }
             Finished::Batch(mut made) => {
                 made.batch.is_kept = true;
@@ -218,12 +231,24 @@ impl Batches {
     /// If this process is a fork of the process that made it.
     pub fn wait(&mut self, timeout: Duration) -> Result<bool> {
         fork_guard::check(self.process)?;
+        if self.owes_end {
+            return Ok(true);
+        }
         self.asked.get_or_insert_with(Instant::now);
         self.begin_epoch();
         self.shared.ring.wait_begins();
         let is_there = self.shared.outlet.wait_finished(self.sequence, timeout);
         self.shared.ring.wait_ends(false);
         Ok(is_there)
+    }
+
+    /// The error of an epoch of this rank that had no sample to hand out.
+    fn all_bad(&self) -> Option<Error> {
+        let Receipt { epoch, samples, skipped, repeated, .. } = &self.receipt;
+        let first = skipped.first().filter(|_| skipped.len() as u64 == *samples && *repeated == 0)?;
+        let what =
+            format!("all {} of epoch {epoch} are bad, and none was handed out", size::counted(*samples, "sample"));
+        Some(Error::data(format!("{what}: the first is sample {}: {}", first.sample, first.reason)))
     }
 
     /// Begins the current epoch, if the last one has ended: the feed may not read it before, if the number of epochs is
