@@ -13,7 +13,7 @@ use shardpack_testing::{Bench, Ran, contents, jpeg, root, run};
 use crate::layout_table::{BOX, LAYOUTS, Layout, OBJECT};
 
 /// The words of a shell command without escapes.
-fn words(text: &str) -> Vec<String> {
+pub fn words(text: &str) -> Vec<String> {
     let (mut words, mut is_quoted, mut word) = (Vec::new(), false, String::new());
     for letter in text.chars() {
         match letter {
@@ -51,7 +51,7 @@ fn zip(bench: &Bench) -> PathBuf {
 }
 
 /// The help of a refused run, up to the options.
-fn help(ran: Ran) -> String {
+pub fn help(ran: Ran) -> String {
     let text = ran.code(2).stderr.clone();
     let help = text.lines().find_map(|line| line.trim().strip_prefix("help: ")).unwrap_or_else(|| panic!("{text}"));
     help.split(" packs each").next().unwrap().to_owned()
@@ -303,17 +303,6 @@ fn sounds_and_their_texts_are_recognised() {
     bench.pack(&options.iter().map(String::as_str).collect::<Vec<_>>()).code(0);
     let dataset = Dataset::open(bench.dst()).unwrap();
     assert_eq!((dataset.len(), dataset.manifest().components.len()), (3, 2));
-    // LJSpeech has a list.
-    let listed = Bench::new();
-    for number in 1..=3 {
-        listed.file(format!("wavs/LJ-{number}.wav"), b"RIFF....WAVEfmt ");
-    }
-    listed.file("metadata.csv", b"LJ-1|One, 1|one\nLJ-2|Two|two\nLJ-3|Three|three\n");
-    let dst = listed.dst();
-    let command = words(&help(listed.pack(&[])));
-    run(&command[1..].iter().map(|word| if word == "DST" { path(&dst) } else { word }).collect::<Vec<_>>()).code(0);
-    let dataset = Dataset::open(&dst).unwrap();
-    assert!(dataset.len() == 3 && dataset.manifest().components.iter().any(|name| name == "json"));
 }
 
 #[test]

@@ -36,6 +36,7 @@ mod layouts;
 mod list_forms;
 mod list_labels;
 mod list_targets;
+mod listed_layouts;
 mod lists;
 mod litdata;
 mod lmdb;

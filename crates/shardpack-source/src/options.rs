@@ -142,6 +142,12 @@ impl Options {
         Ok(options)
     }
 
+    /// Whether no option chooses files, folders or lists of the source.
+    pub(super) fn chooses_no_files(&self) -> bool {
+        let has_patterns = !(self.files.is_empty() && self.include.is_empty() && self.exclude.is_empty());
+        self.splits == Splits::Auto && !has_patterns && !self.has_files()
+    }
+
     /// Whether samples have files beside them, in the source or outside.
     pub(super) fn has_files(&self) -> bool {
         self.has_extra || !self.with.is_empty()

@@ -6,15 +6,21 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap, HashSet},
+    fmt,
     io::Read,
 };
 
+use serde::{
+    Deserializer as _,
+    de::{SeqAccess, Visitor},
+};
 use serde_json::value::RawValue;
 use shardpack_format::{Error, Result};
 
 use super::{
     Columns,
     columns::{MAX_COLUMNS, Roles, path_of},
+    csv::MAX_LOOKED,
     json,
     label_value::LabelValue,
     lines,
@@ -48,6 +54,37 @@ pub(super) fn read_array(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monito
     let all: Vec<&RawValue> =
         serde_json::from_slice(bytes).map_err(|error| Error::data(format!("not a list of objects: {error}")))?;
     read_objects(&all, &Classes::default(), rows, monitor)
+}
+
+/// Reads the first objects of an array whose end may be cut off, at most `most`.
+pub(super) fn read_first(bytes: &[u8], most: usize, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+    let mut all = Vec::new();
+    // The error is that of the end.
+    let _ = serde_json::Deserializer::from_slice(bytes).deserialize_seq(First { all: &mut all, most });
+    read_objects(&all, &Classes::default(), rows, monitor)
+}
+
+/// Collects the first objects of an array.
+struct First<'v, 'b> {
+    all: &'v mut Vec<&'b RawValue>,
+    most: usize,
+}
+
+impl<'b> Visitor<'b> for First<'_, 'b> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'b>>(self, mut array: A) -> Result<(), A::Error> {
+        while self.all.len() < self.most
+            && let Some(object) = array.next_element()?
+        {
+            self.all.push(object);
+        }
+        Ok(())
+    }
 }
 
 /// Information that a list has for all its objects.
@@ -90,12 +127,16 @@ struct Names {
 }
 
 impl Names {
-    /// Chooses the members from those `seen` in all objects.
-    fn choose(seen: &Seen, rows: &mut Rows<'_>) -> Result<Self> {
+    /// Chooses the members from those `seen` in all objects; `first` are those of the first object.
+    fn choose(seen: &Seen, first: &Members<'_>, rows: &mut Rows<'_>) -> Result<Self> {
         let all = &seen.names;
         let roles = |columns: &Columns| Roles::assign(all, columns, rows.no_labels, rows.splits);
         // Every object has a path, so a member that only some objects have cannot be the path.
-        let said = rows.columns.path.clone().or_else(|| path_of(&seen.everywhere()));
+        let everywhere = seen.everywhere();
+        let said = match rows.columns.path.clone().or_else(|| path_of(&everywhere)) {
+            None => first.file(&everywhere, rows)?,
+            known => known,
+        };
         let columns = Columns { path: said, ..rows.columns.clone() };
         let mut roles = roles(&columns)?.ok_or_else(|| {
             let all = all.iter().take(MAX_COLUMNS).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -108,6 +149,22 @@ impl Names {
         let named = |numbers: &[usize]| numbers.iter().map(|at| all[*at].clone()).collect();
         let (files, several) = (named(&roles.files), named(&roles.several));
         Ok(Self { path: all[roles.path].clone(), label, class, split, files, several })
+    }
+}
+
+impl Members<'_> {
+    /// The first member among `names` whose value is the name of a file.
+    ///
+    /// # Errors
+    /// If a file cannot be looked up.
+    fn file(&self, names: &[String], rows: &Rows<'_>) -> Result<Option<String>> {
+        for (name, raw) in self.0.iter().filter(|(name, _)| names.iter().any(|own| own == name)).take(MAX_LOOKED) {
+            let Ok(path) = serde_json::from_str::<String>(raw.get()) else { continue };
+            if rows.is_file(path.as_bytes())? || rows.is_without_extension(path.as_bytes())? {
+                return Ok(Some(name.to_string()));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -159,15 +216,17 @@ fn add(
     rows: &mut Rows<'_>,
 ) -> Result<()> {
     let wrong = |why: String| Error::data(format!("{what} {number}: {why}"));
-    let Members(members) = serde_json::from_slice(text).map_err(|error| wrong(format!("not an object: {error}")))?;
-    let mut own = HashSet::with_capacity(members.len());
-    if let Some((name, _)) = members.iter().find(|(name, _)| !own.insert(name)) {
+    let members: Members<'_> =
+        serde_json::from_slice(text).map_err(|error| wrong(format!("not an object: {error}")))?;
+    let mut own = HashSet::with_capacity(members.0.len());
+    if let Some((name, _)) = members.0.iter().find(|(name, _)| !own.insert(name)) {
         return Err(wrong(format!("member {name:?} stands twice")));
     }
     let names = match names {
         Some(names) => names,
-        None => names.insert(Names::choose(seen, rows)?),
+        None => names.insert(Names::choose(seen, &members, rows)?),
     };
+    let Members(members) = members;
     let raw = |name: &str| members.iter().find(|(own, _)| own == name).map(|(_, raw)| *raw);
     let string = |raw: &RawValue| serde_json::from_str::<String>(raw.get()).ok();
     let of = |name: &Option<String>| name.as_deref().and_then(raw);

@@ -54,17 +54,19 @@ pub use clues::Clues;
 use label_value::FRACTIONS;
 use rows::Rows;
 pub use rows::is_same_line;
+pub(crate) use rows::trial;
 pub use stored::Columns;
 use stored::{Kind, StoredList};
 
 /// File extensions of lists.
-const EXTENSIONS: [(&str, Kind); 8] = [
+const EXTENSIONS: [(&str, Kind); 9] = [
     ("csv", Kind::Csv),
     ("tsv", Kind::Csv),
     ("txt", Kind::Text),
     ("lst", Kind::Text),
     ("jsonl", Kind::Jsonl),
     ("ndjson", Kind::Jsonl),
+    ("odgt", Kind::Jsonl),
     ("json", Kind::Coco),
     ("parquet", Kind::Parquet),
 ];
@@ -78,6 +80,11 @@ pub struct List {
     /// The object tree at the root, if the root is a URL.
     remote: Option<ObjectTree>,
     columns: Columns,
+}
+
+/// Whether a file of this name may be a list of text.
+pub(crate) fn is_called_text(path: &Path) -> bool {
+    kind_of(path).is_some_and(|kind| kind != Kind::Parquet)
 }
 
 fn kind_of(path: &Path) -> Option<Kind> {

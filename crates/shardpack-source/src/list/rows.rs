@@ -4,6 +4,7 @@
 
 mod begin;
 mod found;
+pub(crate) mod trial;
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -10,6 +10,7 @@ mod cityscapes;
 mod class_masks;
 mod coco;
 mod counterparts;
+mod listed;
 mod listed_masks;
 mod one_coco;
 mod relation;
@@ -24,7 +25,11 @@ mod split_masks;
 mod voc;
 mod yolo;
 
-use std::{collections::HashSet, io::Read, path::PathBuf};
+use std::{
+    collections::HashSet,
+    io::Read,
+    path::{Path, PathBuf},
+};
 
 use shardpack_format::{Error, regular, shell, splits, text};
 
@@ -134,6 +139,36 @@ pub(crate) fn ask(tree: Tree<'_>, splits: &[String]) -> Result<()> {
         None => Ok(()),
         Some(found) => Err(look.question(&found)),
     }
+}
+
+/// Fails if lists beside the images or sounds name them; for a tree without classes.
+///
+/// # Errors
+/// The error names the lists and the command that packs them.
+pub(crate) fn ask_for_lists(tree: Tree<'_>) -> Result<()> {
+    match lists(tree) {
+        None => Ok(()),
+        Some((look, found)) => Err(look.question(&found)),
+    }
+}
+
+/// A note on lists that name the images of the only class.
+pub(crate) fn note_lists(tree: Tree<'_>) -> Option<String> {
+    let (_, found) = lists(tree)?;
+    Some(format!("{}: {} {}", found.what, found.usage(), found.result))
+}
+
+/// Lists beside images or sounds, in the source or in its only folder.
+fn lists(tree: Tree<'_>) -> Option<(Look<'_>, Found)> {
+    let mut look = Look { tree, splits: &[], inside: String::new() };
+    // Lists are read from a folder of this machine.
+    for _ in (0..=MAX_AROUND).filter(|_| tree.listed.is_none()) {
+        if let Some(found) = listed::find(&look) {
+            return Some((look, found));
+        }
+        look.inside = look.only_folder()?;
+    }
+    None
 }
 
 /// A note on files of the same names as images that are not packed, with the option that packs them.
@@ -282,14 +317,14 @@ impl Look<'_> {
     fn start(&self, path: &str) -> Vec<u8> {
         match self.tree.listed {
             Some((_, first_bytes)) => first_bytes(&self.path(path)),
-            None => self.read(path, READ_BYTES),
+            None => self.read(&self.path(path), READ_BYTES),
         }
     }
 
     /// The first `most` bytes of a file of this machine; empty if it cannot be read.
-    fn read(&self, path: &str, most: u64) -> Vec<u8> {
+    fn read(&self, path: &Path, most: u64) -> Vec<u8> {
         let mut start = Vec::new();
-        let read = regular::open(self.path(path)).and_then(|file| file.take(most).read_to_end(&mut start));
+        let read = regular::open(path).and_then(|file| file.take(most).read_to_end(&mut start));
         if read.is_ok() { start } else { Vec::new() }
     }
 }

@@ -1,6 +1,6 @@
-//! Sounds and their texts in folders side by side: `wavs/1.wav` and `txt/1.txt`; or the texts in one list, `metadata.csv`, as LJSpeech has them.
+//! Sounds and their texts in folders side by side: `wavs/1.wav` and `txt/1.txt`.
 
-use shardpack_format::{component::Component, shell};
+use shardpack_format::component::Component;
 
 use super::{
     Found, Look,
@@ -11,40 +11,17 @@ use super::{
 };
 
 /// Extensions of sounds.
-const SOUNDS: [&str; 6] = ["wav", "flac", "mp3", "ogg", "opus", "m4a"];
+pub(super) const SOUNDS: [&str; 6] = ["wav", "flac", "mp3", "ogg", "opus", "m4a"];
 /// Extensions of texts about a sound.
 const TEXTS: [&str; 5] = ["txt", "lab", "json", "TextGrid", "srt"];
 /// Most folders side by side: more are classes.
 const MAX_FOLDERS: usize = 8;
 
-/// The list of LJSpeech, whose fields are between bars.
-const LIST: &str = "metadata.csv";
-
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
-    if let Some(found) = listed(look) {
-        return Some(found);
-    }
     match look.split_folders_of(|folder| !look.folders(folder).is_empty()) {
         Some(splits) => below(look, &splits),
         None => below(look, &[String::new()]),
     }
-}
-
-/// The layout with a list of texts beside the folder of sounds.
-fn listed(look: &Look<'_>) -> Option<Found> {
-    let [folder] = <[String; 1]>::try_from(look.folders("")).ok()?;
-    let files = look.files(&folder);
-    let are_sounds = SOUNDS.iter().any(|extension| files.first_of(extension).is_some());
-    let start = look.start(LIST);
-    let first = start.split(|byte| *byte == b'\n').next().and_then(|line| line.split(|byte| *byte == b'|').next())?;
-    let is_name = files.0.iter().any(|name| stem(name).as_bytes() == first);
-    if !are_sounds || !is_name {
-        return None;
-    }
-    let path = |below: &str| shell::path(look.path(below)).to_string();
-    let command = format!("shardpack pack {} DST --root {} --no-labels", path(LIST), path(&folder));
-    let what = format!("sounds in {folder}, and their texts in {LIST}");
-    Some(Found { command: Some(command), ..Found::new(what, Vec::new(), "packs each sound with its texts as JSON") })
 }
 
 /// The layout of the folders in `above`: splits, or the source.

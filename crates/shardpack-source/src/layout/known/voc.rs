@@ -100,7 +100,7 @@ impl Lists {
         let (names, images) = (files.stems("txt"), look.files("JPEGImages"));
         let (images, mut lists) = (images.images(), Self::default());
         for name in SPLITS.into_iter().filter(|name| names.contains(name)) {
-            let content = look.read(&format!("{SETS}/{name}.txt"), MAX_LIST_BYTES + 1);
+            let content = look.read(&look.path(&format!("{SETS}/{name}.txt")), MAX_LIST_BYTES + 1);
             if content.len() as u64 > MAX_LIST_BYTES {
                 return None;
             }

@@ -52,7 +52,7 @@ pub fn is_same_line(unpacked: &Unpacked) -> bool {
 
 impl Rows<'_> {
     /// The class label of each row: numbers if every label is missing or a valid class number, else words.
-    fn said(&self) -> Vec<LabelInfo> {
+    pub(super) fn said(&self) -> Vec<LabelInfo> {
         let most = classes::most_classes(self.rows.len() as u64);
         let is_number = |row: &StoredRow| row.number.is_some_and(|number| number < most);
         let is_missing = |row: &StoredRow| row.word.is_some_and(|word| self.words.is_missing(word));
@@ -79,7 +79,7 @@ impl Rows<'_> {
     }
 
     /// A note if nearly every row has a label of its own. Names of classes beside numbers show that labels are classes.
-    fn own_classes(&self, said: &[LabelInfo]) -> Option<String> {
+    pub(super) fn own_classes(&self, said: &[LabelInfo]) -> Option<String> {
         let alone = |said: &&LabelInfo| said.number.is_some() != said.word.is_some();
         let own: HashSet<_> = said.iter().filter(alone).map(|said| (said.number, said.word)).collect();
         let (rows, own) = (said.len(), own.len());

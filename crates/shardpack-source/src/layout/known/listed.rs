@@ -1,0 +1,310 @@
+//! Images or sounds, and lists beside them with their classes, texts or targets: CelebA, Flickr8k, ESC-50, LJSpeech, `train/metadata.jsonl`.
+//!
+//! The first rows of each list are read as `shardpack pack LIST` reads them, below each folder that may be its root. Holds at all times: a list is named only
+//! if its rows are files of one root, and if it names images in each folder, picked over the folder; or the message has the folders that it lacks.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    path::{Path, PathBuf},
+};
+
+use shardpack_format::shell;
+
+use super::{super::super::names, super::split_names::words, Files, Found, Look, counterparts::join, sound::SOUNDS};
+use crate::list::{
+    self,
+    trial::{BYTES, Start, Trial},
+};
+
+/// Most folders that are looked into.
+const MAX_FOLDERS: usize = 64;
+/// Levels of folders with lists, or with the files that they name.
+const MAX_LEVELS: usize = 3;
+/// Most lists: more are of single images or folders.
+const MAX_LISTS: usize = 8;
+/// Most folders that a list may be relative to.
+const MAX_ROOTS: usize = 16;
+/// Bytes of a list that are searched for names of images.
+const MAX_BYTES: u64 = 256 << 20;
+/// Images of a folder that are looked for in a list.
+const PICKED: usize = 16;
+/// The split whose images are likelier to be packed.
+const TRAIN: &str = "train";
+/// Words in names of lists that are not about images to train from.
+const OTHERS: [&str; 21] = [
+    "checksum",
+    "checksums",
+    "class",
+    "classes",
+    "eval",
+    "exif",
+    "license",
+    "log",
+    "logs",
+    "md",
+    "partition",
+    "pred",
+    "prediction",
+    "predictions",
+    "readme",
+    "requirements",
+    "results",
+    "sha",
+    "submission",
+    "sums",
+    "trans",
+];
+
+/// A list with the folder of its paths.
+struct List {
+    path: PathBuf,
+    /// Folder of the list, and folder of its paths.
+    folder: PathBuf,
+    root: PathBuf,
+    /// Name of its split.
+    split: Option<String>,
+    trial: Trial,
+    /// The picked images that it names, by the number of their folder.
+    seen: HashSet<(usize, String)>,
+}
+
+/// A folder of the first level, or the source, that has images or sounds.
+struct Media {
+    folder: String,
+    /// Names of files, picked over the folder.
+    picked: Vec<String>,
+}
+
+/// The folders that are looked into, with the lists in them.
+struct Folders {
+    all: Vec<(String, Vec<String>)>,
+    media: Vec<Media>,
+    are_sounds: bool,
+}
+
+pub(super) fn find(look: &Look<'_>) -> Option<Found> {
+    let folders = Folders::find(look)?;
+    let lists: Vec<List> = folders.lists(look);
+    if let Some(lists) = of_splits(&lists).filter(|lists| folders.lacking(lists).is_empty()) {
+        return Some(found(look, &lists, &[], &folders));
+    }
+    // A text of one line may be called as a file. The source itself, and folders with folders, which may be classes, are not left out.
+    let may_lack = |folder: &&str| !folder.is_empty() && look.folders(folder).is_empty();
+    let mut named: Vec<(&List, usize)> = Vec::new();
+    for list in lists.iter().filter(|list| list.trial.rows > 1) {
+        let lacks = folders.lacking(&[list]);
+        if lacks.len() < folders.media.len() && lacks.iter().all(may_lack) {
+            named.push((list, lacks.len()));
+        }
+    }
+    named.sort_by_key(|(list, lacks)| {
+        let is_other = *lacks > 0 && list.split.as_deref().is_none_or(|split| split != TRAIN);
+        (*lacks, is_other, !list.trial.has_columns, list.trial.has_own_labels)
+    });
+    let ((first, _), others) = named.split_first()?;
+    let others: Vec<&List> = others.iter().map(|(list, _)| *list).filter(|list| list.root == first.root).collect();
+    Some(found(look, &[first], &others, &folders))
+}
+
+impl Folders {
+    /// The folders of the source; `None` if there are no lists, or no images and sounds, or several folders that are no splits: pairs, or classes.
+    fn find(look: &Look<'_>) -> Option<Self> {
+        let mut all = vec![(String::new(), lists_of(&look.files("")))];
+        let mut level = 0..1;
+        for _ in 0..MAX_LEVELS {
+            let folders = level.flat_map(|at: usize| {
+                let folder = all[at].0.clone();
+                look.folders(&folder).into_iter().map(move |name| join(&folder, &name))
+            });
+            let inner: Vec<String> = folders.take(MAX_FOLDERS - all.len()).collect();
+            level = all.len()..all.len() + inner.len();
+            all.extend(inner.into_iter().map(|folder| {
+                let lists = lists_of(&look.files(&folder));
+                (folder, lists)
+            }));
+        }
+        let lists: usize = all.iter().map(|(_, lists)| lists.len()).sum();
+        if lists == 0 || lists > MAX_LISTS {
+            return None;
+        }
+        let top = || look.folders("").into_iter().take(MAX_ROOTS).map(|folder| (folder, MAX_LEVELS));
+        let media = |are_sounds: bool| -> Vec<Media> {
+            let all = std::iter::once((String::new(), 0)).chain(top());
+            let picked =
+                all.map(|(folder, levels)| Media { picked: picked(look, &folder, levels, are_sounds), folder });
+            picked.filter(|media| !media.picked.is_empty()).collect()
+        };
+        let images = media(false);
+        let are_sounds = images.is_empty();
+        let media = if are_sounds { media(true) } else { images };
+        let is_split = |media: &Media| look.is_split(&media.folder) && !are_sounds;
+        (media.len() == 1 || !media.is_empty() && media.iter().all(is_split)).then_some(Self { all, media, are_sounds })
+    }
+
+    /// The lists of files below folders of the source, each with the only folder that has most of its files.
+    fn lists(&self, look: &Look<'_>) -> Vec<List> {
+        let top = look.path("");
+        let outside = top.parent().map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above });
+        let mut lists = Vec::new();
+        for (folder, name) in self.all.iter().flat_map(|(folder, names)| names.iter().map(move |name| (folder, name))) {
+            let split = split_of(look, name, folder);
+            let folder = look.path(folder);
+            let path = folder.join(name);
+            let start = Start::new(look.read(&path, BYTES));
+            let fits = |root: &Path| start.trial(&path, root).filter(|one| one.has_more && one.files * 2 > one.rows);
+            let above = folder.ancestors().take_while(|above| above.starts_with(&top)).chain(outside);
+            let below = self.all.iter().skip(1).map(|(below, _)| (below, look.path(below)));
+            let below: Vec<_> = below.filter(|(_, below)| *below != folder).take(MAX_ROOTS).collect();
+            let root = match above.clone().find_map(|root| Some((root.to_owned(), fits(root)?))) {
+                Some(found) => Some(found),
+                None => {
+                    let fitting: Vec<_> =
+                        below.iter().filter_map(|(name, root)| Some((name, root.clone(), fits(root)?))).collect();
+                    let is_own =
+                        |name: &str| split.as_ref().is_some_and(|split| name.split('/').any(|part| part == split));
+                    let own = fitting.iter().find(|(name, ..)| is_own(name));
+                    // Ids that begin again in each split have several roots.
+                    own.or(fitting.first().filter(|_| fitting.len() == 1))
+                        .map(|(_, root, trial)| (root.clone(), *trial))
+                }
+            };
+            let Some((root, first)) = root else { continue };
+            let trial = start.whole(&path, &root).unwrap_or(first);
+            let Some(seen) = self.seen(look, &path, &root) else { continue };
+            lists.push(List { path, folder, root, split, trial, seen });
+        }
+        lists
+    }
+
+    /// The picked images that the list at `path` names, with paths below `root`; `None` if it is too long.
+    fn seen(&self, look: &Look<'_>, path: &Path, root: &Path) -> Option<HashSet<(usize, String)>> {
+        let text = look.read(path, MAX_BYTES);
+        let picked = self.media.iter().flat_map(|media| &media.picked);
+        let wanted: HashSet<&[u8]> =
+            picked.flat_map(|name| [name.as_str(), super::stem(name)]).map(str::as_bytes).collect();
+        // A name in quotes may have any of the others.
+        let quoted = text.split(|byte| b"\"\n\r".contains(byte));
+        let words = text.split(|byte| b"\"\n\r\t,;| /#".contains(byte)).chain(quoted);
+        let words: HashSet<&[u8]> = words.filter(|word| wanted.contains(word)).collect();
+        let mut seen = HashSet::new();
+        for (number, media) in self.media.iter().enumerate() {
+            let folder = look.path(&media.folder);
+            if folder.starts_with(root) || root.starts_with(&folder) {
+                let is_seen = |name: &&String| {
+                    [name.as_str(), super::stem(name)].iter().any(|one| words.contains(one.as_bytes()))
+                };
+                seen.extend(media.picked.iter().filter(is_seen).map(|name| (number, name.clone())));
+            }
+        }
+        ((text.len() as u64) < MAX_BYTES).then_some(seen)
+    }
+
+    /// The folders of images that the `lists` together do not name.
+    fn lacking(&self, lists: &[&List]) -> Vec<&str> {
+        let is_seen = |key: &(usize, String)| lists.iter().any(|list| list.seen.contains(key));
+        let lacks = |(number, media): &(usize, &Media)| {
+            let seen = media.picked.iter().filter(|name| is_seen(&(*number, (*name).clone()))).count();
+            seen * 4 < media.picked.len() * 3
+        };
+        self.media.iter().enumerate().filter(lacks).map(|(_, media)| media.folder.as_str()).collect()
+    }
+}
+
+/// Names of images, or of sounds, in a folder and `levels` of folders in it: the same number of each folder.
+fn picked(look: &Look<'_>, folder: &str, levels: usize, are_sounds: bool) -> Vec<String> {
+    let is_sound =
+        |name: &str| SOUNDS.iter().any(|known| name.strip_suffix(known).is_some_and(|stem| stem.ends_with('.')));
+    let mut files = look.files(folder).0;
+    files.retain(|name| if are_sounds { is_sound(name) } else { names::is_image(name.as_bytes()) });
+    let step = files.len().div_ceil(PICKED).max(1);
+    let mut all: Vec<String> = files.into_iter().step_by(step).collect();
+    if levels > 0 && all.is_empty() {
+        let inner = look.folders(folder);
+        let step = inner.len().div_ceil(PICKED / 4).max(1);
+        all.extend(
+            inner.iter().step_by(step).flat_map(|name| picked(look, &join(folder, name), levels - 1, are_sounds)),
+        );
+        let step = all.len().div_ceil(PICKED).max(1);
+        all = all.into_iter().step_by(step).collect();
+    }
+    all
+}
+
+/// The lists in a folder. A file with the name of an image or sound is a text of it.
+fn lists_of(files: &Files) -> Vec<String> {
+    let is_other = |name: &str| words(super::stem(name).as_bytes()).iter().any(|word| OTHERS.contains(&word.as_str()));
+    let mut media = files.images();
+    SOUNDS.iter().for_each(|extension| media.extend(files.stems(extension)));
+    let is_list =
+        |name: &&String| list::is_called_text(Path::new(name)) && !is_other(name) && !media.contains(super::stem(name));
+    files.0.iter().filter(is_list).cloned().collect()
+}
+
+/// The split that a list in `folder` is named after: `train.tsv`, `rec_gt_train.txt`, `train/metadata.jsonl`.
+fn split_of(look: &Look<'_>, list: &str, folder: &str) -> Option<String> {
+    let own = words(super::stem(list).as_bytes()).into_iter().find(|word| look.is_split(word));
+    let of_folder = || folder.rsplit('/').next().filter(|name| look.is_split(name)).map(str::to_owned);
+    own.or_else(of_folder)
+}
+
+/// One list for each of several splits, all with the same root or with that of their own folder.
+fn of_splits(lists: &[List]) -> Option<Vec<&List>> {
+    let mut by_split = BTreeMap::new();
+    for list in lists {
+        if let Some(split) = &list.split
+            && by_split.insert(split, list).is_some()
+        {
+            return None;
+        }
+    }
+    let of_splits: Vec<&List> = by_split.into_values().collect();
+    let first = of_splits.first().filter(|_| of_splits.len() > 1)?;
+    let are_alike =
+        of_splits.iter().all(|list| list.root == first.root) || of_splits.iter().all(|list| list.root == list.folder);
+    are_alike.then_some(of_splits)
+}
+
+/// The command that packs `lists`: one, or one for each split. `others` name the same files.
+fn found(look: &Look<'_>, lists: &[&List], others: &[&List], folders: &Folders) -> Found {
+    let (first, are_sounds) = (lists[0], folders.are_sounds);
+    let source = |list: &&List| match &list.split {
+        Some(split) if lists.len() > 1 => format!("--split {split}={}", shell::path(&list.path)),
+        _ => shell::path(&list.path).to_string(),
+    };
+    let sources = lists.iter().map(source).collect::<Vec<_>>().join(" ");
+    let root = match lists.iter().all(|list| list.root == list.folder) {
+        true => String::new(),
+        false => format!(" --root {}", shell::path(&first.root)),
+    };
+    // Labels that are ids or texts are no classes.
+    let are_own = lists.iter().all(|list| list.trial.has_own_labels);
+    let labels = if are_own { " --no-labels" } else { "" };
+    let name =
+        |list: &&List| list.path.strip_prefix(look.path("")).unwrap_or(&list.path).to_string_lossy().into_owned();
+    let names = |lists: &[&List]| lists.iter().map(name).collect::<Vec<_>>().join(", ");
+    let one = if are_sounds { "sound" } else { "image" };
+    let lacks = folders.lacking(lists).join(", ");
+    let lacks = if lacks.is_empty() { String::new() } else { format!(", which does not name those of {lacks}") };
+    let what = match lists {
+        [_] => format!("{one}s, and a list of them in {}{lacks}", names(lists)),
+        _ => format!("{one}s, and lists of their splits in {}", names(lists)),
+    };
+    let has_classes = lists.iter().any(|list| list.trial.has_classes);
+    let has_columns = lists.iter().any(|list| list.trial.has_columns);
+    let result = match (are_sounds, has_classes, has_columns) {
+        (false, true, false) => "packs each image with its class",
+        (false, true, true) => "packs each image with its class, and the other columns as JSON",
+        (false, false, _) => "packs each image with its columns as JSON",
+        (true, true, false) => "packs each sound with its class",
+        (true, true, true) => "packs each sound with its class, and the other columns as JSON",
+        (true, false, _) => "packs each sound with its columns as JSON",
+    };
+    let more = format!("{} {} too; ", names(others), if others.len() == 1 { "lists them" } else { "list them" });
+    let more = if others.is_empty() { String::new() } else { more };
+    let other = Some(format!("{more}--no-labels packs the {one}s without a list"));
+    Found {
+        command: Some(format!("shardpack pack {sources} DST{root}{labels}")),
+        other,
+        ..Found::new(what, Vec::new(), result)
+    }
+}

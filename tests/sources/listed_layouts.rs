@@ -1,0 +1,279 @@
+//! Lists beside images and sounds: `pack FOLDER` names the list, and the printed command packs what it says.
+
+use std::path::Path;
+
+use shardpack_reader::Dataset;
+use shardpack_testing::{Bench, jpeg, run};
+
+use crate::known_layouts::{help, words};
+
+/// A source with lists.
+struct Listed {
+    name: &'static str,
+    files: &'static [&'static str],
+    lists: &'static [(&'static str, &'static str)],
+    /// The arguments of `pack`, with `SRC` for the source.
+    command: &'static str,
+    splits: &'static [(&'static str, u64)],
+    classes: usize,
+    components: &'static [&'static str],
+}
+
+const LISTED: [Listed; 15] = [
+    Listed {
+        name: "CelebA",
+        files: &["img_align_celeba/000001.jpg", "img_align_celeba/000002.jpg", "img_align_celeba/000003.jpg"],
+        lists: &[
+            ("identity_CelebA.txt", "000001.jpg 5\n000002.jpg 5\n000003.jpg 7\n"),
+            ("list_attr_celeba.txt", "3\nSmiling Young \n000001.jpg -1  1\n000002.jpg  1  1\n000003.jpg -1 -1\n"),
+        ],
+        command: "SRC/list_attr_celeba.txt DST --root SRC/img_align_celeba",
+        splits: &[("", 3)],
+        classes: 0,
+        components: &["jpg", "json"],
+    },
+    Listed {
+        name: "Flickr8k",
+        files: &["Images/1.jpg", "Images/2.jpg"],
+        lists: &[("captions.txt", "image,caption\n1.jpg,A dog , and a cat .\n1.jpg,Two animals .\n2.jpg,A house .\n")],
+        command: "SRC/captions.txt DST --root SRC/Images",
+        splits: &[("", 3)],
+        classes: 0,
+        components: &["jpg", "json"],
+    },
+    Listed {
+        name: "ESC-50",
+        files: &["audio/1-100-A-0.wav", "audio/1-101-A-1.wav", "audio/1-102-A-0.wav"],
+        lists: &[(
+            "meta/esc50.csv",
+            "filename,fold,target,category\n1-100-A-0.wav,1,0,dog\n1-101-A-1.wav,1,1,cat\n1-102-A-0.wav,2,0,dog\n",
+        )],
+        command: "SRC/meta/esc50.csv DST --root SRC/audio",
+        splits: &[("", 3)],
+        classes: 2,
+        components: &["wav", "json"],
+    },
+    Listed {
+        name: "Common Voice",
+        files: &["clips/1.mp3", "clips/2.mp3", "clips/3.mp3"],
+        lists: &[
+            ("train.tsv", "client_id\tpath\tsentence\na\t1.mp3\tOne\nb\t2.mp3\tTwo, or so\n"),
+            ("test.tsv", "client_id\tpath\tsentence\nc\t3.mp3\tThree\n"),
+            ("validated.tsv", "client_id\tpath\tsentence\na\t1.mp3\tOne\n"),
+        ],
+        command: "--split test=SRC/test.tsv --split train=SRC/train.tsv DST --root SRC/clips",
+        splits: &[("train", 2), ("test", 1)],
+        classes: 0,
+        components: &["mp3", "json"],
+    },
+    Listed {
+        name: "CheXpert",
+        files: &["C/train/patient1/study1/view1.jpg", "C/train/patient2/study1/view1.jpg"],
+        lists: &[(
+            "C/train.csv",
+            "Path,Sex,Edema\nC/train/patient1/study1/view1.jpg,M,1.0\nC/train/patient2/study1/view1.jpg,F,-1.0\n",
+        )],
+        command: "SRC/C/train.csv DST --root SRC",
+        splits: &[("", 2)],
+        classes: 0,
+        components: &["jpg", "json"],
+    },
+    Listed {
+        name: "metadata.jsonl",
+        files: &["train/1.jpg", "train/2.jpg", "test/3.jpg"],
+        lists: &[
+            (
+                "train/metadata.jsonl",
+                "{\"file_name\": \"1.jpg\", \"text\": \"a\"}\n{\"file_name\": \"2.jpg\", \"text\": \"b\"}\n",
+            ),
+            ("test/metadata.jsonl", "{\"file_name\": \"3.jpg\", \"text\": \"c\"}\n"),
+        ],
+        command: "--split test=SRC/test/metadata.jsonl --split train=SRC/train/metadata.jsonl DST",
+        splits: &[("train", 2), ("test", 1)],
+        classes: 0,
+        components: &["jpg", "json"],
+    },
+    Listed {
+        name: "LLaVA",
+        files: &["images/1.jpg", "images/2.jpg"],
+        lists: &[(
+            "chat.json",
+            "[{\"id\": \"1\", \"image\": \"1.jpg\", \"conversations\": []}, {\"id\": \"2\", \"image\": \"2.jpg\"}]",
+        )],
+        command: "SRC/chat.json DST --root SRC/images",
+        splits: &[("", 2)],
+        classes: 0,
+        components: &["jpg", "json"],
+    },
+    Listed {
+        name: "CrowdHuman",
+        files: &["Images/1,a.jpg", "Images/2,b.jpg"],
+        lists: &[("annotation_train.odgt", "{\"ID\": \"1,a\", \"gtboxes\": []}\n{\"ID\": \"2,b\", \"gtboxes\": []}\n")],
+        command: "SRC/annotation_train.odgt DST --root SRC/Images",
+        splits: &[("", 2)],
+        classes: 0,
+        components: &["jpg", "json"],
+    },
+    Listed {
+        name: "a member of any name",
+        files: &["images/1.jpg", "images/2.jpg"],
+        lists: &[("labels.json", "[{\"name\": \"1.jpg\", \"labels\": [7]}, {\"name\": \"2.jpg\", \"labels\": []}]")],
+        command: "SRC/labels.json DST --root SRC/images",
+        splits: &[("", 2)],
+        classes: 0,
+        components: &["jpg", "json"],
+    },
+    Listed {
+        name: "a competition of Kaggle",
+        files: &["train/1.jpg", "train/2.jpg", "train/3.jpg"],
+        lists: &[("train.csv", "image_id,label\n1,pug\n2,boxer\n3,pug\n")],
+        command: "SRC/train.csv DST --root SRC/train",
+        splits: &[("", 3)],
+        classes: 2,
+        components: &["jpg"],
+    },
+    Listed {
+        name: "a competition of Kaggle with images to predict",
+        files: &["train/1.jpg", "train/2.jpg", "test/3.jpg", "test/4.jpg"],
+        lists: &[
+            ("train.csv", "id,label\n1,cat\n2,cat\n"),
+            ("test.csv", "id\n3\n4\n"),
+            ("sample_submission.csv", "id,label\n3,cat\n4,cat\n"),
+        ],
+        command: "SRC/train.csv DST --root SRC/train",
+        splits: &[("", 2)],
+        classes: 1,
+        components: &["jpg"],
+    },
+    Listed {
+        name: "ids that begin again in each split",
+        files: &["train/1.jpg", "train/2.jpg", "train/3.jpg", "test/1.jpg", "test/2.jpg", "test/3.jpg"],
+        lists: &[
+            ("train_labels.csv", "id,label\n1,cat\n2,dog\n3,cat\n"),
+            ("sample_submission.csv", "id,label\n1,cat\n2,cat\n"),
+        ],
+        command: "SRC/train_labels.csv DST --root SRC/train",
+        splits: &[("", 3)],
+        classes: 2,
+        components: &["jpg"],
+    },
+    Listed {
+        name: "texts of PaddleOCR",
+        files: &["train/1.jpg", "train/2.jpg", "train/3.jpg", "train/4.jpg"],
+        lists: &[(
+            "rec_gt_train.txt",
+            "train/1.jpg\tOne\ntrain/2.jpg\tTwo, or so\ntrain/3.jpg\tThree\ntrain/4.jpg\tFour\n",
+        )],
+        command: "SRC/rec_gt_train.txt DST --no-labels",
+        splits: &[("", 4)],
+        classes: 0,
+        components: &["jpg", "json"],
+    },
+    Listed {
+        name: "LJSpeech",
+        files: &["wavs/LJ-1.wav", "wavs/LJ-2.wav", "wavs/LJ-3.wav", "wavs/LJ-4.wav"],
+        lists: &[("metadata.csv", "LJ-1|One, 1|one\nLJ-2|Two|two\nLJ-3|Three|three\nLJ-4|Four|four\n")],
+        command: "SRC/metadata.csv DST --root SRC/wavs --no-labels",
+        splits: &[("", 4)],
+        classes: 0,
+        components: &["wav", "json"],
+    },
+    Listed {
+        name: "images in the source",
+        files: &["1.jpg", "2.jpg"],
+        lists: &[("labels.csv", "image,label\n1.jpg,cat\n2.jpg,cat\n"), ("SHA256SUMS.txt", "0af 1.jpg\n0bf 2.jpg\n")],
+        command: "SRC/labels.csv DST",
+        splits: &[("", 2)],
+        classes: 1,
+        components: &["jpg"],
+    },
+];
+
+fn source(files: &[&str], lists: &[(&str, &str)]) -> Bench {
+    let bench = Bench::new();
+    for (number, file) in files.iter().enumerate() {
+        let content =
+            if file.ends_with("jpg") { jpeg(number as u64, 5000) } else { format!("RIFF {number}").into_bytes() };
+        bench.file(file, &content);
+    }
+    lists.iter().for_each(|(name, text)| bench.file(name, text.as_bytes()));
+    bench
+}
+
+#[test]
+fn the_printed_command_packs_the_list_that_names_the_files() {
+    for Listed { name, files, lists, command, splits, classes, components } in &LISTED {
+        let bench = source(files, lists);
+        let (src, dst) = (bench.src(), bench.dst());
+        let printed = words(&help(bench.pack(&[])));
+        assert_eq!(&printed[..2], ["shardpack", "pack"], "{name}");
+        let own = |word: &str| word.replace("SRC", src.to_str().unwrap());
+        assert_eq!(printed[2..], words(command).iter().map(|word| own(word)).collect::<Vec<_>>(), "{name}");
+        let typed = printed[1..].iter().map(|word| if word == "DST" { dst.to_str().unwrap() } else { word });
+        run(&typed.collect::<Vec<_>>()).code(0);
+        for (split, samples) in *splits {
+            let dataset = Dataset::open(dst.join(split)).unwrap();
+            let manifest = dataset.manifest();
+            assert_eq!((dataset.len(), manifest.classes.len()), (*samples, *classes), "{name} {split}");
+            let others = manifest.components.iter().filter(|component| *component != "cls").collect::<Vec<_>>();
+            assert_eq!(others, *components, "{name} {split}");
+        }
+    }
+}
+
+#[test]
+fn a_list_that_leaves_images_out_is_no_answer() {
+    let rows = |names: &[&str]| names.iter().map(|name| format!("{name},{}\n", name.len())).collect::<String>();
+    let texts = (1..=3).map(|n| format!("0 0.{n} 0.5 0.1 0.1\n")).collect::<String>();
+    for (files, list, is_asked) in [
+        (&["train/1.jpg", "train/2.jpg"][..], ("a.csv", rows(&["1.jpg", "2.jpg"])), true),
+        // Of another folder, with files that are not there, and of classes.
+        (&["train/cat/1.jpg", "train/dog/2.jpg", "val/3.jpg"], ("val/list.csv", rows(&["3.jpg"])), false),
+        (&["images/1.jpg", "images/2.jpg"], ("list.csv", rows(&["7.jpg", "8.jpg"])), false),
+        (&["cat/1.jpg", "dog/2.jpg"], ("list.csv", rows(&["cat/1.jpg", "dog/2.jpg"])), false),
+        (&["images/1.jpg", "images/2.jpg"], ("sha256sums.txt", "0a images/1.jpg\n0b images/2.jpg\n".to_owned()), false),
+        (&["images/1.jpg", "images/2.jpg"], ("names.txt", "1.jpg\n2.jpg\n".to_owned()), false),
+        (&["images/1.jpg", "images/2.jpg"], ("images/1.txt", texts), false),
+        // Of half of the images, of ids that are images in two folders, and of sounds in several folders.
+        (
+            &["images/1.jpg", "images/2.jpg", "images/3.jpg", "images/4.jpg"],
+            ("list.csv", rows(&["1.jpg", "2.jpg"])),
+            false,
+        ),
+        (&["train/1.jpg", "train/2.jpg", "test/1.jpg", "test/2.jpg"], ("list.csv", rows(&["1.jpg", "2.jpg"])), false),
+        (&["dog/1.wav", "cat/2.wav"], ("list.csv", rows(&["dog/1.wav", "cat/2.wav"])), false),
+        (&["left/1.jpg", "right/1.jpg"], ("list.csv", rows(&["left/1.jpg", "left/1.jpg"])), false),
+    ] {
+        let bench = source(files, &[(list.0, &list.1)]);
+        let ran = bench.pack(&[]);
+        assert_eq!(ran.stderr.contains("a list of them in"), is_asked, "{files:?} {list:?}: {}", ran.stderr);
+    }
+    let bench = source(&["a/1.jpg", "b/2.jpg"], &[("a.csv", "a/1.jpg,0\n")]);
+    bench.pack(&[]).code(0);
+    let bench = source(&["train/1.jpg", "train/3.jpg", "test/2.jpg"], &[("train.csv", "1.jpg,0\n3.jpg,0\n")]);
+    bench.pack(&[]).code(2).says("a list of them in train.csv, which does not name those of test");
+    // The answer `--splits none` is one, and so is `--no-labels`; the list is counted then.
+    let bench = source(&["images/1.jpg", "images/2.jpg"], &[("a.csv", "1.jpg,0\n2.jpg,1\n")]);
+    bench.pack(&["--splits", "none"]).code(0).says("1 .csv");
+    let dst = bench.at("unlabelled");
+    bench.pack_to(Path::new(&dst), &["--no-labels"]).code(0).says("1 .csv");
+}
+
+#[test]
+fn images_of_one_class_are_packed_with_a_note_on_their_list() {
+    let files = ["ISIC_2019_Training_Input/ISIC_1.jpg", "ISIC_2019_Training_Input/ISIC_2.jpg"];
+    let bench =
+        source(&files, &[("ISIC_2019_Training_GroundTruth.csv", "image,MEL,NV\nISIC_1,1.0,0.0\nISIC_2,0.0,1.0\n")]);
+    let ran = bench.pack(&[]).code(0);
+    ran.says("a list of them in ISIC_2019_Training_GroundTruth.csv").says("packs each image with its columns as JSON");
+}
+
+#[test]
+fn labels_of_many_classes_are_classes() {
+    let names: Vec<String> = (0..300).map(|number| format!("images/{number:03}.jpg")).collect();
+    let rows: String = (0..300).map(|number| format!("{number:03}.jpg,{}\n", number * 7 % 100)).collect();
+    let list = format!("image,label\n{rows}");
+    let bench = source(&names.iter().map(String::as_str).collect::<Vec<_>>(), &[("labels.csv", &list)]);
+    let printed = help(bench.pack(&[]));
+    assert!(printed.ends_with("images") && printed.contains("labels.csv DST --root"), "{printed}");
+}
