@@ -115,12 +115,20 @@ def test_an_epoch_without_a_good_sample_is_an_error(tmp_path: Path) -> None:
     options = {"components": ["txt"], "on_bad": "skip", "transform": None}
     made = loader(tmp_path / "packed", 4, epochs=2, **options)
     for epoch in (0, 1):
-        with pytest.raises(shardpack.DataError, match=f"all 6 samples of epoch {epoch} are bad.*the first is sample"):
+        with pytest.raises(
+            shardpack.DataError, match=f"epoch {epoch} has no good sample among the 6 of.*the first is sample"
+        ):
             list(made)
         assert made.receipt().proves(made.expected(epoch)) and made.receipt().samples == 0
     for rank in (0, 1):
-        with pytest.raises(shardpack.DataError, match="all 3 samples of epoch 0 are bad"):
+        with pytest.raises(shardpack.DataError, match="epoch 0 has no good sample among the 3"):
             list(loader(tmp_path / "packed", 4, rank=rank, world_size=2, **options))
+    # Good samples before a resume are of the same epoch.
+    made = loader(tmp_path / "packed", 2, **options)
+    next(iter(made))
+    resumed = loader(tmp_path / "packed", 2, **options)
+    resumed.load_state_dict(made.state_dict())
+    assert [len(batch.samples) for batch in resumed] == [0, 0]
 
 
 def test_a_sample_that_is_skipped_leaves_columns_as_they_are_without_it(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use shardpack_format::{Error, ErrorKind, Result, size, threads::cannot_start};
+use shardpack_format::{Error, ErrorKind, Result, threads::cannot_start};
 use shardpack_imaging::training::{Transform, Worker};
 use shardpack_runtime::{Instant, threads};
 
@@ -116,6 +116,8 @@ pub struct Batches {
     has_ended: bool,
     /// Whether the end of an epoch is still to be returned, after its error.
     owes_end: bool,
+    /// Whether the current epoch was resumed after its begin.
+    is_resumed: bool,
     state: State,
 }
 
@@ -148,6 +150,7 @@ impl Batches {
             receipt,
             has_ended: false,
             owes_end: false,
+            is_resumed: state.position > 0,
             state,
         };
         for number in 0..jobs.max(1) {
@@ -242,12 +245,12 @@ impl Batches {
         Ok(is_there)
     }
 
-    /// The error of an epoch of this rank that had no sample to hand out.
+    /// The error of an epoch of this rank that had no sample to hand out. A receipt after a resume lacks the samples before it.
     fn all_bad(&self) -> Option<Error> {
         let Receipt { epoch, samples, skipped, repeated, .. } = &self.receipt;
-        let first = skipped.first().filter(|_| skipped.len() as u64 == *samples && *repeated == 0)?;
-        let what =
-            format!("all {} of epoch {epoch} are bad, and none was handed out", size::counted(*samples, "sample"));
+        let are_all = !self.is_resumed && skipped.len() as u64 == *samples && *repeated == 0;
+        let first = skipped.first().filter(|_| are_all)?;
+        let what = format!("epoch {epoch} has no good sample among the {samples} of this rank");
         Some(Error::data(format!("{what}: the first is sample {}: {}", first.sample, first.reason)))
     }
 
@@ -262,6 +265,7 @@ impl Batches {
     /// Begins the receipt of the current epoch, if the last one has ended.
     fn begin_receipt(&mut self) {
         if std::mem::take(&mut self.has_ended) {
+            self.is_resumed = false;
             self.receipt = Receipt::new(self.receipt.dataset, self.state.epoch);
         }
     }
