@@ -38,6 +38,8 @@ with gzip.open('pair.pkl.gz', 'wb') as file:
 with gzip.open('mnist.pkl.gz', 'wb') as file:
     # As deeplearning.net's mnist.pkl.gz.
     Python2(file, protocol=2).dump(((images, labels), (images[:6], labels[:6]), (images[:10], labels[:10])))
+write('map-of-pairs', {'train': (images, labels), 'test': (images[:10], labels[:10])})
+write('images-twice', [(images, images), (images[:10], images[:10])])
 write('two-pairs', [(images, labels), (images[:10], labels[:10])])
 whole = open('pair.pkl.gz', 'rb').read()
 open('cut.pkl.gz', 'wb').write(whole[:-30])
@@ -95,8 +97,11 @@ fn arrays_in_pickles_of_every_form_are_the_rows_that_numpy_has() {
     }
     let (mnist, source) = (bench.at("mnist"), file("mnist.pkl.gz"));
     run(&["verify", "--quiet", mnist.to_str().unwrap(), "--against", source.to_str().unwrap()]).code(0);
-    convert(&file("two-pairs.pkl"), &bench.at("two"), &[]).code(0).says("splits train, test");
-    assert!(samples(&bench.at("two/train")) == expected && samples(&bench.at("two/test")) == expected[..10]);
+    for name in ["two-pairs", "map-of-pairs"] {
+        let dst = bench.at(name);
+        convert(&file(&format!("{name}.pkl")), &dst, &[]).code(0).says("splits train, test");
+        assert!(samples(&dst.join("train")) == expected && samples(&dst.join("test")) == expected[..10], "{name}");
+    }
 }
 
 #[test]
@@ -104,6 +109,7 @@ fn pickles_with_two_readings_or_none_are_refused_by_name() {
     let bench = written();
     for (name, says) in [
         ("two", "a list of 2 lists of arrays: samples, or columns with a row for each sample"),
+        ("images-twice", "a list of 2 values that are not alike"),
         ("arrays", "a list of 2 arrays of one shape: samples, or columns"),
         ("ragged", "a list of 40 values that are not alike"),
         ("ragged-map", "x is a list of arrays of different shapes"),

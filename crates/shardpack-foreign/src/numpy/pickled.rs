@@ -109,6 +109,10 @@ fn input(file: &Bytes, bytes: u64) -> Result<Vec<u8>> {
 fn inflated(file: &Arc<Bytes>, bytes: u64) -> Result<Vec<u8>> {
     let content = Content { file: Arc::clone(file), range: 0..bytes, is_deflated: false, is_gzip: false, bytes };
     let cannot_read = |error| Error::io("cannot read", error);
+    // The file ends in its length before compression, modulo 4 GiB.
+    let mut end = [0; 4];
+    file.read_exact_at(&mut end, bytes.saturating_sub(4)).map_err(cannot_read)?;
+    memory::admit(u32::from_le_bytes(end).into())?;
     let packed = content.from(0).map_err(cannot_read)?;
     let mut inflated = MultiGzDecoder::new(BufReader::new(packed));
     let mut all = Vec::new();
@@ -148,11 +152,9 @@ impl Source<'_> {
         let mut arrays = Vec::new();
         match value {
             Value::Map(_) => self.of_map("", value, &mut arrays)?,
-            Value::List(items) if let Some(splits) = splits(items) => {
-                for (split, pair) in splits {
-                    for (name, item) in names(pair, self.input).into_iter().zip(pair) {
-                        arrays.push(self.array(format!("{split}/{name}"), item)?);
-                    }
+            Value::List(items) if let Some(names) = self.splits(items) => {
+                for (split, item) in names.iter().zip(items) {
+                    self.of_pair(split, item.items().unwrap_or_default(), &mut arrays)?;
                 }
             }
             Value::List(items) if let Some(columns) = self.columns(items)? => {
@@ -198,8 +200,34 @@ impl Source<'_> {
             let path = if above.is_empty() { name } else { format!("{above}/{name}") };
             match value {
                 Value::Map(_) if path.split('/').count() < MAX_DEPTH => self.of_map(&path, value, arrays)?,
+                Value::List(pair) if self.rows_of_pair(value).is_some() => self.of_pair(&path, pair, arrays)?,
                 value => arrays.push(self.array(path, value)?),
             }
+        }
+        Ok(())
+    }
+
+    /// Names of the splits, if `items` are a pair of samples and labels for each. Pairs of equal length may be samples, and are none.
+    fn splits(&self, items: &[Value]) -> Option<&'static [&'static str]> {
+        let names = SPLITS.iter().find(|names| names.len() == items.len())?;
+        let rows: Vec<u64> = items.iter().map(|item| self.rows_of_pair(item)).collect::<Option<_>>()?;
+        rows.iter().any(|own| *own != rows[0]).then_some(names)
+    }
+
+    /// Rows of a pair of samples and their labels.
+    fn rows_of_pair(&self, value: &Value) -> Option<u64> {
+        let rows = |value: &Value| match value {
+            Value::Array(array) => array.shape.first().copied(),
+            value => value.items().map(|items| items.len() as u64),
+        };
+        let parts = value.items().filter(|parts| names(parts, self.input) == ["x", "y"])?;
+        rows(&parts[0]).filter(|own| *own > 1 && rows(&parts[1]) == Some(*own))
+    }
+
+    /// The arrays of a pair of samples and labels of a split, behind those in `arrays`.
+    fn of_pair(&self, split: &str, pair: &[Value], arrays: &mut Vec<Stored>) -> Result<()> {
+        for (name, item) in names(pair, self.input).into_iter().zip(pair) {
+            arrays.push(self.array(format!("{split}/{name}"), item)?);
         }
         Ok(())
     }
@@ -292,22 +320,6 @@ impl Source<'_> {
         let shape = [&[values.len() as u64][..], &first.shape].concat();
         Ok(in_memory(name, item(&first.dtype), shape, items))
     }
-}
-
-/// The pairs of samples and labels in a tuple, each with the name of its split. Pairs of equal length may be samples, and are none.
-fn splits(items: &[Value]) -> Option<Vec<(&'static str, &[Value])>> {
-    let names = SPLITS.iter().find(|names| names.len() == items.len())?;
-    let rows = |value: &Value| match value {
-        Value::Array(array) => array.shape.first().copied(),
-        value => value.items().map(|items| items.len() as u64),
-    };
-    let mut of_pairs = Vec::new();
-    for item in items {
-        let [samples, labels] = item.items()? else { return None };
-        of_pairs.push(rows(samples).filter(|own| samples.has_axes() && *own > 1 && rows(labels) == Some(*own))?);
-    }
-    let are_alike = of_pairs.iter().all(|rows| *rows == of_pairs[0]);
-    (!are_alike).then(|| names.iter().copied().zip(items.iter().filter_map(Value::items)).collect())
 }
 
 /// Names of the parts of a tuple: samples and labels, or numbers.
