@@ -60,6 +60,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         let mut jobs = test_programs::jobs("--workspace", &pythons)?;
         jobs.push(test_programs::doc_job("--workspace", &pythons));
         if !peers {
+            jobs = test_programs::without_longest(jobs);
             jobs.append(&mut package);
         }
         test_programs::run_all(jobs)

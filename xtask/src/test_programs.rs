@@ -49,6 +49,24 @@ const LONGEST: [&str; 8] = [
     "sources::values",
 ];
 
+/// Jobs that take longest: a user's run leaves them to CI.
+const FOR_CI: [&str; 14] = [
+    "cli::recipes",
+    "formats::peers_catalogues",
+    "pack::crash",
+    "pack::kills",
+    "pack::parts",
+    "sources::values_beside",
+    "storages::objects",
+    "stores::convert",
+    "stores::foreign",
+    "stores::pack",
+    "stores::parts",
+    "stores::repair",
+    "stores::urls",
+    "stores::verify",
+];
+
 /// A command that tests something.
 pub struct Job {
     /// Name in the lists above: TARGET::MODULE for a part of a test program.
@@ -111,6 +129,12 @@ pub fn doc_job(words: &str, variables: &[(&str, PathBuf)]) -> Job {
     let mut command = cargo_of_tests(&arguments);
     command.envs(variables.iter().map(|(name, value)| (name, value)));
     Job { key: "doc".to_owned(), name: format!("cargo {arguments}"), command }
+}
+
+/// The jobs without those of [`FOR_CI`], which are named.
+pub fn without_longest(jobs: Vec<Job>) -> Vec<Job> {
+    println!("the longest tests are run with CI=true or --full: {}", FOR_CI.join(", "));
+    jobs.into_iter().filter(|job| !FOR_CI.contains(&job.key.as_str())).collect()
 }
 
 /// Runs all jobs; fails if one fails.
@@ -190,7 +214,7 @@ fn programs(messages: &str) -> Result<Vec<Program>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{modules, programs};
+    use super::{FOR_CI, LONGEST, WAITING, modules, programs};
     use crate::{
         command::{read, root},
         sources,
@@ -226,6 +250,20 @@ mod tests {
             modules,
             [("pack", "pack::one pack::b::three".to_owned()), ("parts", "parts::pack::two".to_owned())]
         );
+    }
+
+    #[test]
+    fn lists_name_modules_that_exist() {
+        let mut files = Vec::new();
+        sources::files_below("tests", ".rs", &mut files).unwrap();
+        sources::files_below("crates", ".rs", &mut files).unwrap();
+        let names = FOR_CI.iter().chain(&WAITING).chain(&LONGEST).filter(|key| !key.starts_with("python::"));
+        for key in names {
+            let end = format!("tests/{}", key.replace("::", "/"));
+            let is_it =
+                |file: &String| file.ends_with(&format!("{end}.rs")) || file.ends_with(&format!("{end}/mod.rs"));
+            assert!(files.iter().any(is_it), "{key}");
+        }
     }
 
     #[test]
