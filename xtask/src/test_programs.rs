@@ -31,8 +31,8 @@ const WAITING: [&str; 13] = [
     "stores::crops",
     "stores::npz",
     "stores::urls",
-    "servers::objects",
-    "servers::listing",
+    "storages::objects",
+    "storages::listing",
     "datasets::http",
     "datasets::stores",
     "loader::servers",
@@ -45,7 +45,7 @@ const LONGEST: [&str; 8] = [
     "stores::foreign",
     "stores::pack",
     "stores::convert",
-    "servers::objects",
+    "storages::objects",
     "sources::values",
 ];
 

@@ -93,14 +93,7 @@ pub(super) fn discover_in(tree: Tree<'_>, options: &Options, monitor: &dyn Monit
             Splits::None | Splits::Compared(_) => {}
         }
     }
-    let wants_lists = options.guess && !options.no_labels && !options.groups && options.chooses_no_files();
-    if wants_lists && is_question && (is_empty || found.is_err()) {
-        layout::known::ask_for_lists(tree)?;
-    }
     let mut found = found?;
-    if wants_lists && found.iter().all(|one| one.listing.classes.len() < 2) {
-        found[0].notes.extend(layout::known::note_lists(tree));
-    }
     if !matches!(options.splits, Splits::Compared(_)) {
         refuse_images_outside(tree, &found, options)?;
         layout::refuse_empty_splits(tree.root, &found)?;

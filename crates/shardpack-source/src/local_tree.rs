@@ -11,7 +11,9 @@ use shardpack_storage::{Access, Transfers};
 use super::{
     api::{SampleReader, SharedSource, Source, SourceKind, SourceListing},
     folder_reader::FolderReader,
-    image_folder, npz, object_classes,
+    image_folder,
+    layout::known::listed,
+    npz, object_classes,
     options::Options,
     retry::Retrying,
     stored::{Stored, StoredPath},
@@ -58,7 +60,8 @@ impl Source for LocalTree {
     }
 
     fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
-        let mut found = image_folder::discover(&self.0, &options.of_files()?, monitor)?;
+        let options = &options.of_files()?;
+        let mut found = listed::asked(&self.0, options, image_folder::discover(&self.0, options, monitor))?;
         object_classes::take_in(&self.0, &mut found, options)?;
         npz::taken_apart(found, &|split| npz::SplitLocation::Folder(self.of_split(split)), monitor)
     }

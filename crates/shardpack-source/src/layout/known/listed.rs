@@ -8,12 +8,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use shardpack_format::shell;
+use shardpack_format::{ErrorKind, shell};
 
-use super::{super::super::names, super::split_names::words, Files, Found, Look, counterparts::join, sound::SOUNDS};
-use crate::list::{
-    self,
-    trial::{BYTES, Start, Trial},
+use super::{super::split_names::words, Files, Found, Look, MAX_AROUND, counterparts::join, sound::SOUNDS};
+use crate::{
+    Result,
+    api::SourceListing,
+    list::{
+        self,
+        trial::{BYTES, Start, Trial},
+    },
+    names,
+    options::Options,
+    tree::Tree,
 };
 
 /// Most folders that are looked into.
@@ -82,11 +89,50 @@ struct Folders {
     are_sounds: bool,
 }
 
-pub(super) fn find(look: &Look<'_>) -> Option<Found> {
+/// The samples `found` in the tree at `root`, with a note on lists that name the images of their only class.
+///
+/// # Errors
+/// The error of `found`; for a tree without classes, and for sounds of one class, the error names the lists and the command that packs them.
+pub(crate) fn asked(root: &Path, options: &Options, found: Result<Vec<SourceListing>>) -> Result<Vec<SourceListing>> {
+    let wants_lists = options.guess && !options.no_labels && !options.groups && options.chooses_no_files();
+    let tree = Tree { root, listed: None };
+    let is_question = match &found {
+        // The question on a known layout is the better one.
+        Err(error) => error.kind() == ErrorKind::Usage && super::ask(tree, &[]).is_ok(),
+        Ok(found) => found.iter().all(|one| one.listing.classes.len() < 2),
+    };
+    if !wants_lists || !is_question {
+        return found;
+    }
+    let Some((look, lists, are_sounds)) = in_tree(tree) else { return found };
+    match found {
+        Ok(mut found) if !are_sounds => {
+            let note = format!("{}: {} {}", lists.what, lists.usage(), lists.result);
+            found.first_mut().into_iter().for_each(|first| first.notes.push(note.clone()));
+            Ok(found)
+        }
+        _ => Err(look.question(&lists)),
+    }
+}
+
+/// Lists beside images or sounds, in the source or in its only folder; and whether they are of sounds.
+fn in_tree(tree: Tree<'_>) -> Option<(Look<'_>, Found, bool)> {
+    let mut look = Look { tree, splits: &[], inside: String::new() };
+    for _ in 0..=MAX_AROUND {
+        if let Some((found, are_sounds)) = find(&look) {
+            return Some((look, found, are_sounds));
+        }
+        look.inside = look.only_folder()?;
+    }
+    None
+}
+
+/// Lists beside the images or sounds of a folder; and whether they are of sounds.
+fn find(look: &Look<'_>) -> Option<(Found, bool)> {
     let folders = Folders::find(look)?;
     let lists: Vec<List> = folders.lists(look);
     if let Some(lists) = of_splits(&lists).filter(|lists| folders.lacking(lists).is_empty()) {
-        return Some(found(look, &lists, &[], &folders));
+        return Some((found(look, &lists, &[], &folders), folders.are_sounds));
     }
     // A text of one line may be called as a file. The source itself, and folders with folders, which may be classes, are not left out.
     let may_lack = |folder: &&str| !folder.is_empty() && look.folders(folder).is_empty();
@@ -103,7 +149,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     });
     let ((first, _), others) = named.split_first()?;
     let others: Vec<&List> = others.iter().map(|(list, _)| *list).filter(|list| list.root == first.root).collect();
-    Some(found(look, &[first], &others, &folders))
+    Some((found(look, &[first], &others, &folders), folders.are_sounds))
 }
 
 impl Folders {

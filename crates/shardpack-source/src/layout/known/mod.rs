@@ -10,7 +10,7 @@ mod cityscapes;
 mod class_masks;
 mod coco;
 mod counterparts;
-mod listed;
+pub(crate) mod listed;
 mod listed_masks;
 mod one_coco;
 mod relation;
@@ -139,36 +139,6 @@ pub(crate) fn ask(tree: Tree<'_>, splits: &[String]) -> Result<()> {
         None => Ok(()),
         Some(found) => Err(look.question(&found)),
     }
-}
-
-/// Fails if lists beside the images or sounds name them; for a tree without classes.
-///
-/// # Errors
-/// The error names the lists and the command that packs them.
-pub(crate) fn ask_for_lists(tree: Tree<'_>) -> Result<()> {
-    match lists(tree) {
-        None => Ok(()),
-        Some((look, found)) => Err(look.question(&found)),
-    }
-}
-
-/// A note on lists that name the images of the only class.
-pub(crate) fn note_lists(tree: Tree<'_>) -> Option<String> {
-    let (_, found) = lists(tree)?;
-    Some(format!("{}: {} {}", found.what, found.usage(), found.result))
-}
-
-/// Lists beside images or sounds, in the source or in its only folder.
-fn lists(tree: Tree<'_>) -> Option<(Look<'_>, Found)> {
-    let mut look = Look { tree, splits: &[], inside: String::new() };
-    // Lists are read from a folder of this machine.
-    for _ in (0..=MAX_AROUND).filter(|_| tree.listed.is_none()) {
-        if let Some(found) = listed::find(&look) {
-            return Some((look, found));
-        }
-        look.inside = look.only_folder()?;
-    }
-    None
 }
 
 /// A note on files of the same names as images that are not packed, with the option that packs them.
