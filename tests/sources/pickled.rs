@@ -29,6 +29,9 @@ write('ragged-map', {'x': [image[:, :2 + n % 3] for n, image in enumerate(images
 write('one', {'image': np.zeros((40, 30), 'u1'), 'mask': np.zeros((40, 30), 'u1')})
 write('labels', {'x': datetime.datetime(2020, 1, 1), 'y': labels})
 write('number', 7)
+with open('dumps.pkl', 'wb') as file:
+    pickle.dump(images, file)
+    pickle.dump(labels, file)
 import gzip
 class Python2(pickle._Pickler):
     '''Writes bytes as Python 2 did: as text of no encoding.'''
@@ -116,6 +119,7 @@ fn pickles_with_two_readings_or_none_are_refused_by_name() {
         ("one", "its arrays look like one sample"),
         ("labels", "labels y without samples: x is byte"),
         ("number", "a pickle of a whole number, no arrays"),
+        ("dumps", "bytes behind the first pickle, which are not read"),
     ] {
         let ran = convert(&bench.at(&format!("pickles/{name}.pkl")), &bench.dst(), &[]);
         assert_ne!(ran.code, 0, "{name}");
@@ -180,6 +184,8 @@ two, ragged = (pickle.load(open(f'{0}/{{name}}.pkl', 'rb')) for name in ('two', 
 samples, labels = two[0]
 with open(f'{{sys.argv[1]}}/one.pkl', 'wb') as file:
     pickle.dump({{'x': samples, 'y': labels}}, file)
+with open(f'{{sys.argv[1]}}/both.pkl', 'wb') as file:
+    pickle.dump((samples, labels), file)
 os.mkdir(f'{{sys.argv[1]}}/samples')
 for number, sample in enumerate(ragged):
     np.savez(f'{{sys.argv[1]}}/samples/{{number}}.npz', x=sample)
@@ -190,6 +196,8 @@ for number, sample in enumerate(ragged):
     python(&script, &bench.at("new"));
     convert(&bench.at("new/one.pkl"), &bench.at("one"), &[]).code(0);
     assert_eq!(samples(&bench.at("one")).len(), 40);
+    convert(&bench.at("new/both.pkl"), &bench.at("both"), &[]).code(0);
+    assert_eq!(samples(&bench.at("both")).len(), 40);
     let (folder, dst) = (bench.at("new/samples"), bench.at("ragged"));
     run(&["pack", folder.to_str().unwrap(), dst.to_str().unwrap(), "--no-labels"]).code(0);
     assert_eq!(Dataset::open(&dst).unwrap().len(), 40);

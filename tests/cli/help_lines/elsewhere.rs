@@ -303,7 +303,12 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "tests/sources/pickled.rs",
         "the_advice_for_pickles_works",
     ),
-    ("gunzip it first", "gunzip", "tests/sources/pickled.rs", "the_advice_for_pickles_works"),
+    (
+        "pickle.dump((samples, labels), file) has all in one pickle",
+        "pickle.dump((samples, labels), file)",
+        "tests/sources/pickled.rs",
+        "the_advice_for_pickles_works",
+    ),
     (
         "--from pickled takes the rows of its arrays as samples",
         "--from",

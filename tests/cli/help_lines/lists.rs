@@ -148,11 +148,11 @@ pub const ROWS: &[Row] = &[
     ),
     (
         "JSONL without paths",
-        |bench| go(bench, &[r#"$ cd SRC && ls */*.jpg | sed 's/.*/{"photo":"src\/&","label":0}/' > @l.jsonl"#]),
+        |bench| go(bench, &[r#"$ cd SRC && ls */*.jpg | sed 's/.*/{"photo":"&","label":0}/' > @l.jsonl"#]),
         "pack @l.jsonl DST",
         2,
         "choose one with --path-column NAME",
-        &["pack @l.jsonl DST --path-column photo"],
+        &["pack @l.jsonl DST --path-column photo --root SRC"],
     ),
     (
         "parquet without paths",

@@ -18,7 +18,7 @@ use std::{
 };
 
 use flate2::bufread::MultiGzDecoder;
-use shardpack_format::{Error, Result, memory};
+use shardpack_format::{Error, Result, memory, size};
 
 use super::{
     read::Content,
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     Bytes, FileLocation,
-    plain::{Array, Value, content, pickle},
+    plain::{Array, Value, content, torch_pickle},
     tables::{
         item::{Item, Order},
         names::label_rank,
@@ -84,7 +84,7 @@ pub(super) fn open(place: &FileLocation) -> Result<Opened> {
     };
     let (value, begin) = match torch::before_archives(&input) {
         Some(found) => found?,
-        None => (pickle(&input).map_err(Error::data)?, 0),
+        None => (only_pickle(&input)?, 0),
     };
     let source = Source { file: &file, input: &input[begin..], shift: 0, begin };
     Ok((source.arrays(&value)?, None))
@@ -100,6 +100,22 @@ fn input(file: &Bytes, bytes: u64) -> Result<Vec<u8>> {
     input.resize(bytes as usize, 0);
     file.read_exact_at(&mut input, 0).map_err(|error| Error::io("cannot read", error))?;
     Ok(input)
+}
+
+/// The value of a file that is one pickle.
+///
+/// # Errors
+/// If it is no pickle of plain data, or something is behind it: a second `pickle.dump` into the file, as of the labels.
+fn only_pickle(input: &[u8]) -> Result<Value> {
+    let (value, bytes) = torch_pickle(input, &|_, _| None).map_err(Error::data)?;
+    match input.len() - bytes {
+        0 => Ok(value),
+        rest => Err(Error::usage(format!(
+            "{} behind the first pickle, which are not read",
+            size::counted(rest as u64, "byte")
+        ))
+        .help("pickle.dump((samples, labels), file) has all in one pickle")),
+    }
 }
 
 /// All bytes of `file`, which is `bytes` long and compressed by gzip, inflated.

@@ -135,30 +135,18 @@ pub fn torch_pickle(bytes: &[u8], storages: &Storages<'_>) -> Result<(Value, usi
         return Err("a pickle of 4 GiB or more".to_owned());
     }
     let mut machine = Machine { storages: Some(storages), ..Machine::new(bytes) };
-    let root = machine.run().map_err(|what| format!("pickle, {what}"))?;
-    match machine.value(root).map_err(|what| format!("pickle: {what}"))? {
-        Value::Foreign(what) => Err(format!("pickle, {what}")),
-        value => Ok((value, machine.cursor.at)),
-    }
+    let (_, value) = machine.whole(bytes)?;
+    Ok((value, machine.cursor.at))
 }
 
 /// The same without a look at other pickles.
 fn interpreted(bytes: &[u8]) -> Result<Value, String> {
     let mut machine = Machine::new(bytes);
-    let is_long = bytes.len() > KEPT_BYTES;
-    let value = machine.run().map_err(|what| format!("pickle, {what}")).and_then(|root| {
-        if is_long {
-            // Writing the value out needs as much memory again.
-            (machine.memory.stack, machine.memory.memo) = (Vec::new(), Vec::new());
-        }
-        let value = machine.value(root).map_err(|what| format!("pickle: {what}"))?;
-        if let Value::Foreign(what) = &value {
-            return Err(format!("pickle, {what}"));
-        }
+    let value = machine.whole(bytes).map(|(root, value)| {
         template::keep(&machine, root, &value);
-        Ok(value)
+        value
     });
-    if !is_long {
+    if bytes.len() <= KEPT_BYTES {
         machine.keep_memory();
     }
     value
@@ -175,6 +163,19 @@ impl<'b> Machine<'b> {
             storage: None,
             has_storage: false,
             storages: None,
+        }
+    }
+
+    /// Runs the whole pickle `bytes`, and writes out the result.
+    fn whole(&mut self, bytes: &[u8]) -> Result<(Slot, Value), String> {
+        let root = self.run().map_err(|what| format!("pickle, {what}"))?;
+        if bytes.len() > KEPT_BYTES {
+            // Writing the value out needs as much memory again.
+            (self.memory.stack, self.memory.memo) = (Vec::new(), Vec::new());
+        }
+        match self.value(root).map_err(|what| format!("pickle: {what}"))? {
+            Value::Foreign(what) => Err(format!("pickle, {what}")),
+            value => Ok((root, value)),
         }
     }
 

@@ -50,6 +50,15 @@ pub fn is_same_line(unpacked: &Unpacked) -> bool {
     unpacked.fate == Fate::Duplicate && unpacked.reason.contains(SAME_LINE)
 }
 
+/// The numbers of rows and of labels, if nearly every row has a label of its own. Names of classes beside numbers show that labels are classes.
+pub(super) fn own_labels(said: &[LabelInfo]) -> Option<(usize, usize)> {
+    let alone = |said: &&LabelInfo| said.number.is_some() != said.word.is_some();
+    let own: HashSet<_> = said.iter().filter(alone).map(|said| (said.number, said.word)).collect();
+    let (rows, own) = (said.len(), own.len());
+    let are_own = own == rows && rows >= LEAST_OWN_CLASSES || rows >= LEAST_ROWS && own * 10 >= rows * 8;
+    are_own.then_some((rows, own))
+}
+
 impl Rows<'_> {
     /// The class label of each row: numbers if every label is missing or a valid class number, else words.
     pub(super) fn said(&self) -> Vec<LabelInfo> {
@@ -78,15 +87,12 @@ impl Rows<'_> {
         is_mixed.then(|| format!("labels are words, also the {numbers} of {labels} that spell numbers"))
     }
 
-    /// A note if nearly every row has a label of its own. Names of classes beside numbers show that labels are classes.
-    pub(super) fn own_classes(&self, said: &[LabelInfo]) -> Option<String> {
-        let alone = |said: &&LabelInfo| said.number.is_some() != said.word.is_some();
-        let own: HashSet<_> = said.iter().filter(alone).map(|said| (said.number, said.word)).collect();
-        let (rows, own) = (said.len(), own.len());
+    /// A note if nearly every row has a label of its own.
+    fn own_classes(&self, said: &[LabelInfo]) -> Option<String> {
+        let (rows, own) = own_labels(said)?;
         let what = match own == rows {
-            true if rows >= LEAST_OWN_CLASSES => format!("each of {rows} rows is a class of its own"),
-            false if rows >= LEAST_ROWS && own * 10 >= rows * 8 => format!("{rows} rows are of {own} classes"),
-            _ => return None,
+            true => format!("each of {rows} rows is a class of its own"),
+            false => format!("{rows} rows are of {own} classes"),
         };
         Some(format!("{what}: if labels are ids or texts, --no-labels packs them in the component json"))
     }

@@ -8,6 +8,7 @@ use shardpack_reader::StoreSettings;
 use super::{
     super::{Columns, List, csv, jsonl, stored::Kind},
     Rows,
+    found::own_labels,
 };
 use crate::{monitor::Silent, options::Options};
 
@@ -94,7 +95,7 @@ impl Rows<'_> {
         for row in first {
             files += usize::from(self.is_file(self.path(row))?);
         }
-        let has_own_labels = self.own_classes(&self.said()).is_some();
+        let has_own_labels = own_labels(&self.said()).is_some();
         let has_classes = self.has_labels && !has_own_labels && self.labels_are_no_classes().is_none();
         let has_more = self.has_labels || self.has_text;
         Ok(Trial { rows: first.len(), files, has_classes, has_own_labels, has_more, has_columns: self.has_text })
