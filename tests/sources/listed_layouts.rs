@@ -255,6 +255,9 @@ fn a_list_that_leaves_images_out_is_no_answer() {
     // The answer `--splits none` is one, and so is `--no-labels`; the list is counted then.
     let bench = source(&["images/1.jpg", "images/2.jpg"], &[("a.csv", "1.jpg,0\n2.jpg,1\n")]);
     bench.pack(&["--splits", "none"]).code(0).says("1 .csv");
+    // A pattern that fits no name has its own error.
+    let ran = bench.pack_to(&bench.at("named"), &["--label-pattern", "{label}_{n}"]);
+    assert!(ran.code != 0 && !ran.stderr.contains("list of them"), "{}", ran.stderr);
     let dst = bench.at("unlabelled");
     bench.pack_to(Path::new(&dst), &["--no-labels"]).code(0).says("1 .csv");
 }

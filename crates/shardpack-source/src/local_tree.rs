@@ -60,8 +60,8 @@ impl Source for LocalTree {
     }
 
     fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
-        let options = &options.of_files()?;
-        let mut found = listed::asked(&self.0, options, image_folder::discover(&self.0, options, monitor))?;
+        let of_files = options.of_files()?;
+        let mut found = listed::asked(&self.0, &of_files, image_folder::discover(&self.0, &of_files, monitor))?;
         object_classes::take_in(&self.0, &mut found, options)?;
         npz::taken_apart(found, &|split| npz::SplitLocation::Folder(self.of_split(split)), monitor)
     }

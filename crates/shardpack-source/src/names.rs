@@ -7,6 +7,9 @@ use std::path::Path;
 /// torchvision's list (0.29, `IMG_EXTENSIONS`).
 pub const EXTENSIONS: [&str; 9] = ["jpg", "jpeg", "png", "ppm", "bmp", "pgm", "tif", "tiff", "webp"];
 
+/// Extensions of sounds.
+pub const SOUNDS: [&str; 6] = ["wav", "flac", "mp3", "ogg", "opus", "m4a"];
+
 /// Kind of a folder entry, from its name alone.
 pub(super) enum Name {
     Hidden,

@@ -142,10 +142,11 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether no option chooses files, folders or lists of the source.
-    pub(super) fn chooses_no_files(&self) -> bool {
+    /// Whether no option says which files are samples, or where their labels are.
+    pub(super) fn is_open(&self) -> bool {
         let has_patterns = !(self.files.is_empty() && self.include.is_empty() && self.exclude.is_empty());
-        self.splits == Splits::Auto && !has_patterns && !self.has_files()
+        let has_labels = self.no_labels || self.label_pattern.is_some();
+        self.guess && self.splits == Splits::Auto && !has_patterns && !has_labels && !self.groups && !self.has_files()
     }
 
     /// Whether samples have files beside them, in the source or outside.

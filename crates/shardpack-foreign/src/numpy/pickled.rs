@@ -3,8 +3,8 @@
 //!
 //! A pickle is parsed in memory, and nothing of it is executed: its file, or the member `data.pkl`, is at most half of `--memory`. Arrays
 //! that lie in the file as they are, and the storages of tensors, are read by range. A pickle compressed by gzip is inflated in memory,
-//! within the same limit. The CRC-32 of a storage is compared before its first
-//! row is read. Values of a list of samples are joined to arrays in memory, within the same limit.
+//! within the same limit. The CRC-32 of a storage is compared before its first row is read. Values of a list of samples are joined to
+//! arrays in memory, within the same limit.
 //!
 //! # Specification
 //! Python's `pickle`, protocols 0 to 5. `torch` has the files of `torch.save`.

@@ -1,4 +1,4 @@
-//! Finds the files of paths without an extension: `0001` for `0001.jpg`.
+//! Finds the files of paths without an extension: `0001` for `0001.jpg`, and of ids of sounds, as lists of speech have them (LJSpeech).
 //!
 //! Holds at all times: a path gets an extension only if it is not itself a file. In a folder, a path with two image
 //! files is refused. Below a URL, each look is a request, so the extension of the first path is that of all.
@@ -14,12 +14,9 @@ use shardpack_format::{Error, Result, text};
 
 use super::rows::Rows;
 use crate::{
-    names::{self, cut},
+    names::{self, SOUNDS, cut},
     sys,
 };
-
-/// Extensions of sounds. Lists of speech have ids for them (LJSpeech).
-const SOUNDS: [&str; 6] = ["wav", "flac", "mp3", "ogg", "opus", "m4a"];
 
 /// Extensions with their dot, by file name without extension. A file without an extension has an empty one.
 type Folder = HashMap<Vec<u8>, Vec<Vec<u8>>>;

@@ -8,9 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use shardpack_format::{ErrorKind, shell};
+use shardpack_format::{ErrorKind, memory, shell};
 
-use super::{super::split_names::words, Files, Found, Look, MAX_AROUND, counterparts::join, sound::SOUNDS};
+use super::{super::split_names::words, Files, Found, Look, MAX_AROUND, counterparts::join};
 use crate::{
     Result,
     api::SourceListing,
@@ -18,7 +18,7 @@ use crate::{
         self,
         trial::{BYTES, Start, Trial},
     },
-    names,
+    names::{self, SOUNDS},
     options::Options,
     tree::Tree,
 };
@@ -31,7 +31,7 @@ const MAX_LEVELS: usize = 3;
 const MAX_LISTS: usize = 8;
 /// Most folders that a list may be relative to.
 const MAX_ROOTS: usize = 16;
-/// Bytes of a list that are searched for names of images.
+/// Most bytes of a list that are searched for names of images, within the memory.
 const MAX_BYTES: u64 = 256 << 20;
 /// Images of a folder that are looked for in a list.
 const PICKED: usize = 16;
@@ -94,14 +94,14 @@ struct Folders {
 /// # Errors
 /// The error of `found`; for a tree without classes, and for sounds of one class, the error names the lists and the command that packs them.
 pub(crate) fn asked(root: &Path, options: &Options, found: Result<Vec<SourceListing>>) -> Result<Vec<SourceListing>> {
-    let wants_lists = options.guess && !options.no_labels && !options.groups && options.chooses_no_files();
     let tree = Tree { root, listed: None };
     let is_question = match &found {
+        _ if !options.is_open() => false,
         // The question on a known layout is the better one.
         Err(error) => error.kind() == ErrorKind::Usage && super::ask(tree, &[]).is_ok(),
         Ok(found) => found.iter().all(|one| one.listing.classes.len() < 2),
     };
-    if !wants_lists || !is_question {
+    if !is_question {
         return found;
     }
     let Some((look, lists, are_sounds)) = in_tree(tree) else { return found };
@@ -187,10 +187,8 @@ impl Folders {
         (media.len() == 1 || !media.is_empty() && media.iter().all(is_split)).then_some(Self { all, media, are_sounds })
     }
 
-    /// The lists of files below folders of the source, each with the only folder that has most of its files.
+    /// The lists of files below folders of the source.
     fn lists(&self, look: &Look<'_>) -> Vec<List> {
-        let top = look.path("");
-        let outside = top.parent().map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above });
         let mut lists = Vec::new();
         for (folder, name) in self.all.iter().flat_map(|(folder, names)| names.iter().map(move |name| (folder, name))) {
             let split = split_of(look, name, folder);
@@ -198,23 +196,7 @@ impl Folders {
             let path = folder.join(name);
             let start = Start::new(look.read(&path, BYTES));
             let fits = |root: &Path| start.trial(&path, root).filter(|one| one.has_more && one.files * 2 > one.rows);
-            let above = folder.ancestors().take_while(|above| above.starts_with(&top)).chain(outside);
-            let below = self.all.iter().skip(1).map(|(below, _)| (below, look.path(below)));
-            let below: Vec<_> = below.filter(|(_, below)| *below != folder).take(MAX_ROOTS).collect();
-            let root = match above.clone().find_map(|root| Some((root.to_owned(), fits(root)?))) {
-                Some(found) => Some(found),
-                None => {
-                    let fitting: Vec<_> =
-                        below.iter().filter_map(|(name, root)| Some((name, root.clone(), fits(root)?))).collect();
-                    let is_own =
-                        |name: &str| split.as_ref().is_some_and(|split| name.split('/').any(|part| part == split));
-                    let own = fitting.iter().find(|(name, ..)| is_own(name));
-                    // Ids that begin again in each split have several roots.
-                    own.or(fitting.first().filter(|_| fitting.len() == 1))
-                        .map(|(_, root, trial)| (root.clone(), *trial))
-                }
-            };
-            let Some((root, first)) = root else { continue };
+            let Some((root, first)) = self.root(look, &folder, split.as_deref(), &fits) else { continue };
             let trial = start.whole(&path, &root).unwrap_or(first);
             let Some(seen) = self.seen(look, &path, &root) else { continue };
             lists.push(List { path, folder, root, split, trial, seen });
@@ -222,9 +204,34 @@ impl Folders {
         lists
     }
 
+    /// The folder that has most files of a list in `folder`: its own or one above; else the only one, or that of its split.
+    fn root(
+        &self,
+        look: &Look<'_>,
+        folder: &Path,
+        split: Option<&str>,
+        fits: &dyn Fn(&Path) -> Option<Trial>,
+    ) -> Option<(PathBuf, Trial)> {
+        let top = look.path("");
+        let outside = top.parent().map(|above| if above.as_os_str().is_empty() { Path::new(".") } else { above });
+        let mut above = folder.ancestors().take_while(|above| above.starts_with(&top)).chain(outside);
+        if let Some(found) = above.find_map(|root| Some((root.to_owned(), fits(root)?))) {
+            return Some(found);
+        }
+        let others = self.all.iter().skip(1).map(|(name, _)| (name, look.path(name)));
+        let others = others.filter(|(_, other)| other != folder).take(MAX_ROOTS);
+        let fitting: Vec<_> = others.filter_map(|(name, root)| Some((name, fits(&root)?, root))).collect();
+        let is_own = |name: &str| split.is_some_and(|split| name.split('/').any(|part| part == split));
+        // Ids that begin again in each split have several roots.
+        let only = fitting.first().filter(|_| fitting.len() == 1);
+        let (_, trial, root) = fitting.iter().find(|(name, ..)| is_own(name)).or(only)?;
+        Some((root.clone(), *trial))
+    }
+
     /// The picked images that the list at `path` names, with paths below `root`; `None` if it is too long.
     fn seen(&self, look: &Look<'_>, path: &Path, root: &Path) -> Option<HashSet<(usize, String)>> {
-        let text = look.read(path, MAX_BYTES);
+        let most = MAX_BYTES.min(memory::most_of_piece());
+        let text = look.read(path, most);
         let picked = self.media.iter().flat_map(|media| &media.picked);
         let wanted: HashSet<&[u8]> =
             picked.flat_map(|name| [name.as_str(), super::stem(name)]).map(str::as_bytes).collect();
@@ -242,7 +249,7 @@ impl Folders {
                 seen.extend(media.picked.iter().filter(is_seen).map(|name| (number, name.clone())));
             }
         }
-        ((text.len() as u64) < MAX_BYTES).then_some(seen)
+        ((text.len() as u64) < most).then_some(seen)
     }
 
     /// The folders of images that the `lists` together do not name.

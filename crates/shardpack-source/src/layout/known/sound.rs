@@ -9,9 +9,8 @@ use super::{
     relation::{self, Group},
     stem,
 };
+use crate::names::SOUNDS;
 
-/// Extensions of sounds.
-pub(super) const SOUNDS: [&str; 6] = ["wav", "flac", "mp3", "ogg", "opus", "m4a"];
 /// Extensions of texts about a sound.
 const TEXTS: [&str; 5] = ["txt", "lab", "json", "TextGrid", "srt"];
 /// Most folders side by side: more are classes.
