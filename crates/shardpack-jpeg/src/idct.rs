@@ -1,0 +1,297 @@
+//! Dequantisation and the inverse DCT of blocks, to 8 × 8, 4 × 4, 2 × 2 samples or one.
+//!
+//! Holds at all times: samples are those of libjpeg-turbo's accurate integer transform, with its SIMD code's 16-bit sums and
+//! saturation, at every level. A block whose coefficients no image gives may differ by its shortcut for a block with DC alone.
+//!
+//! Source: the algorithm of C. Loeffler, A. Ligtenberg and G. Moschytz (ICASSP 1989), with libjpeg's constants of 13 bits
+//! (jidctint.c, jidctred.c) and the order of operations of jidctint-avx2.asm.
+
+use crate::simd::{Block, MOST_BLOCKS, Vector, by_level};
+
+/// Number of bits behind the point of a constant, and of what the first pass keeps.
+const CONST_BITS: u32 = 13;
+const PASS1_BITS: u32 = 2;
+
+/// Constants of the transform of 8, in units of 2^-13.
+const F_0_298: i16 = 2446;
+const F_0_390: i16 = 3196;
+const F_0_541: i16 = 4433;
+const F_0_765: i16 = 6270;
+const F_0_899: i16 = 7373;
+const F_1_175: i16 = 9633;
+const F_1_501: i16 = 12299;
+const F_1_847: i16 = 15137;
+const F_1_961: i16 = 16069;
+const F_2_053: i16 = 16819;
+const F_2_562: i16 = 20995;
+const F_3_072: i16 = 25172;
+/// Further constants, of the transforms to 4 and 2.
+const F_0_211: i16 = 1730;
+const F_0_509: i16 = 4176;
+const F_0_601: i16 = 4926;
+const F_0_720: i16 = 5906;
+const F_0_850: i16 = 6967;
+const F_1_061: i16 = 8697;
+const F_1_272: i16 = 10426;
+const F_1_451: i16 = 11893;
+const F_2_172: i16 = 17799;
+const F_3_624: i16 = 29692;
+
+/// Blocks of one channel, and the positions of their first samples in its plane.
+pub(crate) struct Blocks<'a> {
+    /// All coefficients: those of block `number(i)` are those of the i-th block.
+    pub(crate) coefficients: &'a [Block],
+    pub(crate) steps: &'a Block,
+    /// The first block, and from one block to the next.
+    pub(crate) first: usize,
+    pub(crate) stride: usize,
+    pub(crate) count: usize,
+    /// The position of the first block's first sample in the plane, and from one block to the next.
+    pub(crate) at: usize,
+    pub(crate) apart: usize,
+    /// Samples of a row of the plane.
+    pub(crate) row: usize,
+    /// Samples of a block, across and down: 8, 4, 2 or 1.
+    pub(crate) size: usize,
+}
+
+by_level! {
+    /// Writes the samples of blocks into a plane.
+    ///
+    /// # Panics
+    /// If a block, or a sample's position, is not there.
+    pub(crate) fn write(blocks: &Blocks<'_>, plane: &mut [u8]) = write_all
+}
+
+#[inline(always)]
+fn write_all<V: Vector>(blocks: &Blocks<'_>, plane: &mut [u8]) {
+    match blocks.size {
+        8 => write_vectors::<V, 8>(blocks, plane),
+        4 => write_vectors::<V, 4>(blocks, plane),
+        size => {
+            for number in 0..blocks.count {
+                let block = &blocks.coefficients[blocks.first + number * blocks.stride];
+                let at = blocks.at + number * blocks.apart;
+                if size == 2 {
+                    let [top, bottom] = two(block, blocks.steps);
+                    plane[at..][..2].copy_from_slice(&top);
+                    plane[at + blocks.row..][..2].copy_from_slice(&bottom);
+                } else {
+                    plane[at] = one(block, blocks.steps);
+                }
+            }
+        }
+    }
+}
+
+/// Writes blocks of `SIZE` × `SIZE` samples, 8 or 4. A vector of samples has 16 bytes of each block: two rows of 8 samples, or
+/// four of 4.
+#[inline(always)]
+fn write_vectors<V: Vector, const SIZE: usize>(blocks: &Blocks<'_>, plane: &mut [u8]) {
+    let steps = [blocks.steps; MOST_BLOCKS];
+    let steps = rows::<V>(&steps[..V::BLOCKS]);
+    let (rows_of_16, mut bytes) = (16 / SIZE, [0; 16 * MOST_BLOCKS]);
+    let mut number = 0;
+    while number < blocks.count {
+        // The last block stands for those that a vector has too many.
+        let last = blocks.count - 1;
+        let mut several = [&blocks.coefficients[blocks.first]; MOST_BLOCKS];
+        for (at, block) in several.iter_mut().enumerate() {
+            *block = &blocks.coefficients[blocks.first + (number + at).min(last) * blocks.stride];
+        }
+        let several = &several[..V::BLOCKS];
+        let rows = if SIZE == 8 { eight(several, &steps) } else { four(several, &steps) };
+        for (pair, rows) in rows.iter().enumerate().take(SIZE / rows_of_16) {
+            rows.store(&mut bytes);
+            for block in 0..V::BLOCKS.min(blocks.count - number) {
+                for row in 0..rows_of_16 {
+                    let at = blocks.at + (number + block) * blocks.apart + (pair * rows_of_16 + row) * blocks.row;
+                    plane[at..][..SIZE].copy_from_slice(&bytes[block * 16 + row * SIZE..][..SIZE]);
+                }
+            }
+        }
+        number += V::BLOCKS;
+    }
+}
+
+/// The two weighted sums of pairs, low and high halves.
+#[inline(always)]
+fn products<V: Vector>(one: V, other: V, weights: (i16, i16)) -> [V; 2] {
+    let weights = V::pairs(weights.0, weights.1);
+    [one.low16(other).sum_products(weights), one.high16(other).sum_products(weights)]
+}
+
+#[inline(always)]
+fn add<V: Vector>(one: [V; 2], other: [V; 2]) -> [V; 2] {
+    [one[0].add32(other[0]), one[1].add32(other[1])]
+}
+
+#[inline(always)]
+fn sub<V: Vector>(one: [V; 2], other: [V; 2]) -> [V; 2] {
+    [one[0].sub32(other[0]), one[1].sub32(other[1])]
+}
+
+/// A number of 16 bits times 2^bits, in 32 bits.
+#[inline(always)]
+fn scaled<V: Vector>(number: V, bits: u32) -> [V; 2] {
+    [V::zero().low16(number).shift32(16 - bits), V::zero().high16(number).shift32(16 - bits)]
+}
+
+/// Rounds to units of 2^bits.
+#[inline(always)]
+fn rounded<V: Vector>(sum: [V; 2], bits: u32) -> V {
+    let half = V::all32(1 << (bits - 1));
+    sum[0].add32(half).shift32(bits).pack32(sum[1].add32(half).shift32(bits))
+}
+
+/// One pass over 8 vectors, each with 8 numbers of the same place in their column.
+#[inline(always)]
+fn pass<V: Vector>(input: [V; 8], bits: u32) -> [V; 8] {
+    let [in0, in1, in2, in3, in4, in5, in6, in7] = input;
+    let even3 = products(in2, in6, (F_0_541 + F_0_765, F_0_541));
+    let even2 = products(in2, in6, (F_0_541, F_0_541 - F_1_847));
+    let even0 = scaled(in0.add16(in4), CONST_BITS);
+    let even1 = scaled(in0.sub16(in4), CONST_BITS);
+    let (sum0, sum3) = (add(even0, even3), sub(even0, even3));
+    let (sum1, sum2) = (add(even1, even2), sub(even1, even2));
+
+    let (z3, z4) = (in7.add16(in3), in5.add16(in1));
+    let odd3 = products(z3, z4, (F_1_175 - F_1_961, F_1_175));
+    let odd4 = products(z3, z4, (F_1_175, F_1_175 - F_0_390));
+    let odd0 = add(products(in7, in1, (F_0_298 - F_0_899, -F_0_899)), odd3);
+    let odd1 = add(products(in5, in3, (F_2_053 - F_2_562, -F_2_562)), odd4);
+    let odd2 = add(products(in5, in3, (-F_2_562, F_3_072 - F_2_562)), odd3);
+    let odd3 = add(products(in7, in1, (-F_0_899, F_1_501 - F_0_899)), odd4);
+
+    [
+        rounded(add(sum0, odd3), bits),
+        rounded(add(sum1, odd2), bits),
+        rounded(add(sum2, odd1), bits),
+        rounded(add(sum3, odd0), bits),
+        rounded(sub(sum3, odd0), bits),
+        rounded(sub(sum2, odd1), bits),
+        rounded(sub(sum1, odd2), bits),
+        rounded(sub(sum0, odd3), bits),
+    ]
+}
+
+/// Rows become columns.
+#[inline(always)]
+fn transposed<V: Vector>(rows: [V; 8]) -> [V; 8] {
+    let [a, b, c, d, e, f, g, h] = rows;
+    let (ab, cd, ef, gh) = (a.low16(b), c.low16(d), e.low16(f), g.low16(h));
+    let (low0, low1, low2, low3) = (ab.low32(cd), ab.high32(cd), ef.low32(gh), ef.high32(gh));
+    let (ab, cd, ef, gh) = (a.high16(b), c.high16(d), e.high16(f), g.high16(h));
+    let (high0, high1, high2, high3) = (ab.low32(cd), ab.high32(cd), ef.low32(gh), ef.high32(gh));
+    [
+        low0.low64(low2),
+        low0.high64(low2),
+        low1.low64(low3),
+        low1.high64(low3),
+        high0.low64(high2),
+        high0.high64(high2),
+        high1.low64(high3),
+        high1.high64(high3),
+    ]
+}
+
+/// All rows of blocks. A function of the standard library, like `array::from_fn`, is not compiled for a level.
+#[inline(always)]
+fn rows<V: Vector>(blocks: &[&Block]) -> [V; 8] {
+    [
+        V::load(blocks, 0),
+        V::load(blocks, 1),
+        V::load(blocks, 2),
+        V::load(blocks, 3),
+        V::load(blocks, 4),
+        V::load(blocks, 5),
+        V::load(blocks, 6),
+        V::load(blocks, 7),
+    ]
+}
+
+#[inline(always)]
+fn dequantised<V: Vector>(blocks: &[&Block], steps: &[V; 8]) -> [V; 8] {
+    let mut rows = rows::<V>(blocks);
+    for (row, step) in rows.iter_mut().zip(steps) {
+        *row = row.mul16(*step);
+    }
+    rows
+}
+
+/// Numbers of 16 bits to samples, in the order of [`Vector::pack32`].
+#[inline(always)]
+fn samples<V: Vector>(one: V, other: V) -> V {
+    one.pack16(other).xor(V::all32(0x8080_8080_u32 as i32))
+}
+
+/// 8 × 8 samples, two rows a vector.
+#[inline(always)]
+fn eight<V: Vector>(blocks: &[&Block], steps: &[V; 8]) -> [V; 4] {
+    let columns = pass(dequantised(blocks, steps), CONST_BITS - PASS1_BITS);
+    let rows = transposed(pass(transposed(columns), CONST_BITS + PASS1_BITS + 3));
+    [samples(rows[0], rows[1]), samples(rows[2], rows[3]), samples(rows[4], rows[5]), samples(rows[6], rows[7])]
+}
+
+/// One pass of the transform to 4; coefficient 4 has no part in it.
+#[inline(always)]
+fn pass_of_four<V: Vector>(input: [V; 8], bits: u32) -> [V; 4] {
+    let [in0, in1, in2, in3, _, in5, in6, in7] = input;
+    let even0 = scaled(in0, CONST_BITS + 1);
+    let even2 = products(in2, in6, (F_1_847, -F_0_765));
+    let (sum0, sum2) = (add(even0, even2), sub(even0, even2));
+    let odd0 = add(products(in1, in3, (F_1_061, -F_2_172)), products(in5, in7, (F_1_451, -F_0_211)));
+    let odd2 = add(products(in1, in3, (F_2_562, F_0_899)), products(in5, in7, (-F_0_601, -F_0_509)));
+    [
+        rounded(add(sum0, odd2), bits),
+        rounded(add(sum2, odd0), bits),
+        rounded(sub(sum2, odd0), bits),
+        rounded(sub(sum0, odd2), bits),
+    ]
+}
+
+/// 4 × 4 samples in the first vector.
+#[inline(always)]
+fn four<V: Vector>(blocks: &[&Block], steps: &[V; 8]) -> [V; 4] {
+    let zero = V::zero();
+    let [a, b, c, d] = pass_of_four(dequantised(blocks, steps), CONST_BITS - PASS1_BITS + 1);
+    let columns = transposed([a, b, c, d, zero, zero, zero, zero]);
+    let [a, b, c, d] = pass_of_four(columns, CONST_BITS + PASS1_BITS + 3 + 1);
+    let rows = transposed([a, b, c, d, zero, zero, zero, zero]);
+    // The first half of each vector is a row.
+    let all = samples(rows[0].low64(rows[1]), rows[2].low64(rows[3]));
+    [all, zero, zero, zero]
+}
+
+/// 2 × 2 samples. Coefficients 2, 4 and 6 of a column or row have no part in it.
+fn two(block: &Block, steps: &Block) -> [[u8; 2]; 2] {
+    const ODD: [(usize, i16); 4] = [(7, -F_0_720), (5, F_0_850), (3, -F_1_272), (1, F_3_624)];
+    let rounded = |sum: i32, bits: u32| sum.wrapping_add(1 << (bits - 1)) >> bits;
+    let mut columns = [[0_i16; 8]; 2];
+    for column in [0, 1, 3, 5, 7] {
+        let number = |row: usize| block[row * 8 + column].wrapping_mul(steps[row * 8 + column]);
+        let even = i32::from(number(0)) << (CONST_BITS + 2);
+        let odd =
+            ODD.iter().fold(0_i32, |sum, &(row, weight)| sum.wrapping_add(i32::from(number(row)) * i32::from(weight)));
+        let bits = CONST_BITS - PASS1_BITS + 2;
+        let saturated = |number: i32| number.clamp(i16::MIN.into(), i16::MAX.into()) as i16;
+        columns[0][column] = saturated(rounded(even.wrapping_add(odd), bits));
+        columns[1][column] = saturated(rounded(even.wrapping_sub(odd), bits));
+    }
+    columns.map(|row| {
+        let even = i32::from(row[0]).wrapping_shl(CONST_BITS + 2);
+        let odd = ODD
+            .iter()
+            .fold(0_i32, |sum, &(column, weight)| sum.wrapping_add(i32::from(row[column]) * i32::from(weight)));
+        let bits = CONST_BITS + PASS1_BITS + 3 + 2;
+        [even.wrapping_add(odd), even.wrapping_sub(odd)].map(|sum| (rounded(sum, bits).clamp(-128, 127) + 128) as u8)
+    })
+}
+
+/// The mean of a block. Wraps as libjpeg's table of samples, which has 10 bits.
+fn one(block: &Block, steps: &Block) -> u8 {
+    let mean = (i32::from(block[0]) * i32::from(steps[0]) + 4) >> 3;
+    // -512 to 511.
+    let folded = (mean & 1023) - if mean & 512 == 0 { 0 } else { 1024 };
+    (folded.clamp(-128, 127) + 128) as u8
+}
