@@ -1,6 +1,6 @@
 //! Dispatches the command line: to one of the commands, completions, or manual pages.
 
-use shardpack_packer::Result;
+use shardpack_packer::{Error, Result, imaging::check_instructions};
 
 use crate::{
     Outcome,
@@ -10,7 +10,11 @@ use crate::{
 };
 
 /// Runs the requested command.
+///
+/// # Errors
+/// Those of the command; and if `SHARDPACK_SIMD` names instructions that this CPU lacks.
 pub fn run(cli: Cli) -> Result<Outcome> {
+    check_instructions().map_err(Error::usage)?;
     match cli.command {
         Command::Pack(args) => pack::run(&args),
         Command::Convert(args) => convert::run(&args),

@@ -16,6 +16,7 @@ mod catch_panic;
 mod decode;
 mod encode;
 mod error;
+mod jpeg;
 mod mask;
 mod movement;
 mod nearest;
@@ -32,6 +33,7 @@ pub use budget::{Budget, Reservation};
 pub use decode::{check, check_entropy, decode, orientation};
 pub use encode::{Encode, encode};
 pub use error::{Limits, Refused};
+pub use jpeg::check_instructions;
 pub use mask::{Mask, MaskHeader, move_mask};
 pub use movement::Movement;
 pub use perceptual::{distance, perceptual_hash};
@@ -41,7 +43,7 @@ pub use recipe::{Change, Outcome, Recipe, Resize, apply, apply_within};
 /// Version of the code behind [`apply`]: equal versions give equal outputs. Its last number grows when a file is
 /// decoded to other pixels, or is no longer refused.
 pub const ENGINE: &str = if cfg!(feature = "turbo") {
-    "zune-jpeg 0.5, jpeg-decoder 0.3, fast_image_resize 6, libjpeg-turbo 3.1, decoders 2"
+    "shardpack-jpeg 1, zune-jpeg 0.5, jpeg-decoder 0.3, fast_image_resize 6, libjpeg-turbo 3.1, decoders 3"
 } else {
-    "zune-jpeg 0.5, jpeg-decoder 0.3, fast_image_resize 6, jpeg-encoder 0.7, decoders 2"
+    "shardpack-jpeg 1, zune-jpeg 0.5, jpeg-decoder 0.3, fast_image_resize 6, jpeg-encoder 0.7, decoders 3"
 };

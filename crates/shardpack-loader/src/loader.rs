@@ -9,7 +9,7 @@ use std::{
 };
 
 use shardpack_format::{Error, Result, formats::adopted};
-use shardpack_imaging::{Budget, Limits, training::Transform};
+use shardpack_imaging::{Budget, Limits, check_instructions, training::Transform};
 use shardpack_reader::Dataset;
 use shardpack_runtime::threads;
 
@@ -245,6 +245,7 @@ impl Loader {
 
     fn build(parts: Vec<MixPart>, options: Options, state: Option<&State>) -> Result<Self> {
         let Some(first) = parts.first() else { return Err(Error::usage("a mix of no datasets")) };
+        check_instructions().map_err(Error::usage)?;
         options.bucket.as_ref().map_or(Ok(()), |bucket| bucket.check(options.on_bad))?;
         let given = state.map(|state| state.order(&first.dataset)).transpose()?;
         let sources = parts.into_iter().enumerate();

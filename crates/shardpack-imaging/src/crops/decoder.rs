@@ -4,18 +4,13 @@
 
 use shardpack_format::image_header::Kind;
 
-use super::{
-    Rect, Region, RegionRequest, Way,
-    head::Head,
-    small::{Builder, Small},
-};
-use crate::{Layout, Limits, Picture, Refused, decode};
+use super::{Rect, Region, RegionRequest, Way};
+use crate::{Layout, Limits, Picture, Refused, decode, jpeg};
 
 /// Decodes parts of images one after the other, and reuses its memory. Use one decoder per thread.
 pub struct Decoder {
     limits: Limits,
-    builder: Builder,
-    small: Vec<u8>,
+    jpeg: shardpack_jpeg::Decoder,
     #[cfg(feature = "turbo")]
     turbo: crate::turbo::Parts,
 }
@@ -25,8 +20,7 @@ impl Decoder {
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            builder: Builder::default(),
-            small: Vec::new(),
+            jpeg: jpeg::decoder(),
             #[cfg(feature = "turbo")]
             turbo: crate::turbo::Parts::new(),
         }
@@ -36,8 +30,8 @@ impl Decoder {
     /// The buffer may hold columns beside the part: [`Region`] has their layout. Grey becomes RGB, alpha is dropped,
     /// CMYK and YCCK become RGB as in [`decode`].
     ///
-    /// A table, as made by [`scan`](super::scan), is used if it fits these bytes, else ignored. With the feature
-    /// `turbo`, libjpeg-turbo decodes JPEGs, also those without a table; otherwise zune-jpeg does, and never reduces.
+    /// A table, as made by [`scan`](super::scan), is used if it fits these bytes, else ignored. JPEGs with several scans are
+    /// decoded by libjpeg-turbo with the feature `turbo`; else they are decoded whole, and never reduced.
     ///
     /// # Errors
     /// Images that [`decode`] refuses, except damaged JPEGs that libjpeg-turbo decodes in part
@@ -53,9 +47,7 @@ impl Decoder {
             return Err(Refused::NoSuchPart);
         }
         let is_jpeg = Kind::detect(image) == Kind::Jpeg;
-        if let Some(table) = table.filter(|_| is_jpeg)
-            && let Some(region) = self.by_table(image, table, wanted, pixels)
-        {
+        if is_jpeg && let Ok(region) = self.jpeg.region(image, table, wanted, self.limits.pixels, pixels) {
             return Ok(region);
         }
         #[cfg(feature = "turbo")]
@@ -67,56 +59,6 @@ impl Decoder {
             return Err(Refused::NoSuchPart);
         }
         Ok(cut(&picture, wanted, pixels))
-    }
-
-    /// Decodes with a table; `None` if that is not possible.
-    fn by_table(&mut self, jpeg: &[u8], table: &[u8], wanted: &RegionRequest, pixels: &mut Vec<u8>) -> Option<Region> {
-        let head = Head::read(jpeg).ok()?;
-        self.limits.admit(head.width, head.height, 3).ok()?;
-        let by = if cfg!(feature = "turbo") { wanted.reduce_by } else { 1 };
-        let part = wanted.rect.is_within(head.width, head.height).then(|| widened(&wanted.rect, by, &head))?;
-        let small = self.builder.build(jpeg, &head, table, &part, &mut self.small)?;
-        self.decode_small(&small, &head, &part, wanted, pixels)
-    }
-
-    /// Decodes the small JPEG of `part` with libjpeg-turbo.
-    #[cfg(feature = "turbo")]
-    fn decode_small(
-        &mut self,
-        small: &Small,
-        head: &Head,
-        part: &Rect,
-        wanted: &RegionRequest,
-        pixels: &mut Vec<u8>,
-    ) -> Option<Region> {
-        let (by, size) = (wanted.reduce_by, (head.width, head.height));
-        let (inner, outer) = (wanted.rect.reduced(by, size), part.reduced(by, size));
-        let here = |at: u32, shift: i64| u32::try_from(i64::from(at) + shift / i64::from(by)).ok();
-        // Columns need their neighbours within the part, rows do not: C decodes the rows above and below anyway.
-        let (x, y) = (here(outer.x, small.across)?, here(inner.y, small.down)?);
-        let here = crate::turbo::ReducedRect { x, y, width: outer.width, height: inner.height };
-        let most = self.limits.pixels.saturating_mul(2);
-        let made = self.turbo.decode(&self.small, by, wanted.padded, most, |_, _| Some(here), pixels)?;
-        let (left, top) = (x - made.part.x + inner.x - outer.x, y - made.part.y);
-        Some(lay(inner, (left, top), made, wanted, Way::Table, pixels))
-    }
-
-    /// Decodes the small JPEG with zune-jpeg.
-    #[cfg(not(feature = "turbo"))]
-    fn decode_small(
-        &mut self,
-        small: &Small,
-        _: &Head,
-        _: &Rect,
-        wanted: &RegionRequest,
-        pixels: &mut Vec<u8>,
-    ) -> Option<Region> {
-        let picture = decode(self.small.get(..small.bytes)?, &Limits { pixels: u64::MAX, ..self.limits }).ok()?;
-        let here = |at: u32, shift: i64| u32::try_from(i64::from(at) + shift).ok();
-        let Rect { x, y, .. } = wanted.rect;
-        let rect = Rect { x: here(x, small.across)?, y: here(y, small.down)?, ..wanted.rect };
-        let is_within = rect.is_within(picture.width(), picture.height());
-        is_within.then(|| Region { x, y, way: Way::Table, ..cut(&picture, &RegionRequest { rect, ..*wanted }, pixels) })
     }
 
     /// Decodes a part of a JPEG without a table.
@@ -139,18 +81,10 @@ impl Decoder {
 }
 
 /// A part with a margin on each side, cut at the edges of the image.
+#[cfg(feature = "turbo")]
 fn grown(part: &Rect, (across, down): (u32, u32), (width, height): (u32, u32)) -> Rect {
     let (x, y) = (part.x.saturating_sub(across), part.y.saturating_sub(down));
     let (right, bottom) = ((part.x + part.width + across).min(width), (part.y + part.height + down).min(height));
-    Rect { x, y, width: right - x, height: bottom - y }
-}
-
-/// The pixels of the image that are needed for the pixels of `rect`, which is within the image, when it is reduced.
-fn widened(rect: &Rect, by: u32, head: &Head) -> Rect {
-    let size = (head.width, head.height);
-    let part = grown(&rect.reduced(by, size), head.margins(), (size.0.div_ceil(by), size.1.div_ceil(by)));
-    let (x, y) = (part.x * by, part.y * by);
-    let (right, bottom) = (((part.x + part.width) * by).min(size.0), ((part.y + part.height) * by).min(size.1));
     Rect { x, y, width: right - x, height: bottom - y }
 }
 

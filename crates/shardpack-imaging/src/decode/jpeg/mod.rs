@@ -18,7 +18,7 @@ use zune_jpeg::{
 use frame::Frame;
 
 use super::xmp;
-use crate::{Layout, Limits, Picture, Refused, error::plain};
+use crate::{Layout, Limits, Picture, Refused, error::plain, jpeg};
 
 const MAX_SIDE: usize = 65_535;
 
@@ -88,9 +88,13 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> 
     if frame.is_some_and(|frame| frame.needs_another_decoder()) {
         return picture(&decoder, by_another(&bytes, layout, limits)?, layout);
     }
-    let pixels = decoder.decode().map_err(by_zune)?;
     let (width, height) = decoder.dimensions().unwrap_or_default();
-    picture(&decoder, (width as u32, height as u32, pixels), layout)
+    let size = (width as u32, height as u32);
+    if let Some(pixels) = jpeg::whole(&bytes, size, 1, layout, limits) {
+        return picture(&decoder, pixels, layout);
+    }
+    let pixels = decoder.decode().map_err(by_zune)?;
+    picture(&decoder, (size.0, size.1, pixels), layout)
 }
 
 /// Decodes a whole JPEG to half, a quarter or an eighth of its size, if that is `at_least` as large and a faster
@@ -98,7 +102,11 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> 
 pub(super) fn decode_reduced(bytes: &[u8], at_least: (u32, u32), limits: &Limits) -> Option<Picture> {
     let bytes = tidy(bytes);
     let (decoder, layout) = open(&bytes, limits).ok()?;
-    let pixels = reduced(&bytes, layout, at_least, limits)?;
+    let (width, height) = decoder.dimensions()?;
+    let size = (width as u32, height as u32);
+    let is_enough = |by: &u32| size.0.div_ceil(*by) >= at_least.0 && size.1.div_ceil(*by) >= at_least.1;
+    let by = [8, 4, 2].into_iter().find(is_enough).unwrap_or(1);
+    let pixels = jpeg::whole(&bytes, size, by, layout, limits).or_else(|| reduced(&bytes, layout, at_least, limits))?;
     picture(&decoder, pixels, layout).ok()
 }
 

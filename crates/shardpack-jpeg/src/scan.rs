@@ -5,7 +5,7 @@
 
 use std::num::NonZeroU16;
 
-use super::{
+use crate::{
     bits::{Bits, END, behind_marker, restart},
     head::Head,
     huffman::{Codes, Lookup, Skip, Wrong},

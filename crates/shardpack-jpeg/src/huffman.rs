@@ -1,14 +1,14 @@
-//! Huffman tables of a JPEG: their codes, lookup tables for reading, and appended codes for writing.
+//! Huffman tables of a JPEG: their codes, and lookup tables for their symbols.
 //!
 //! Holds at all times: a [`Codes`] is a prefix code of at most 16 bits in which no code is all ones.
 //!
 //! Source: ITU-T T.81, Annex C (codes of a table), F.1.2 (meaning of symbols).
 
-use super::bits::Bits;
+use crate::bits::Bits;
 
 /// A table as a file defines it.
 #[derive(Clone)]
-pub(super) struct Codes {
+pub(crate) struct Codes {
     /// Number of codes of each length, 1 to 16; none of length 0.
     counts: [u8; 17],
     symbols: [u8; 256],
@@ -19,29 +19,28 @@ pub(super) struct Codes {
 impl Codes {
     /// Parses the table that begins with 16 counts; returns the rest of the bytes. `None` if the table is truncated or
     /// invalid.
-    pub(super) fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
+    pub(crate) fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (counts, rest) = bytes.split_first_chunk::<16>()?;
         let length = counts.iter().map(|&count| usize::from(count)).sum::<usize>();
         let (in_use, rest) = (rest.get(..length)?, rest.get(length..)?);
         let mut codes = Self { counts: [0; 17], symbols: [0; 256], length };
         codes.counts[1..].copy_from_slice(counts);
         codes.symbols.get_mut(..length)?.copy_from_slice(in_use);
-        codes.free().map(|_| (codes, rest))
+        codes.is_prefix_code().then_some((codes, rest))
     }
 
-    /// Number of free codes of 16 bits besides the code of all ones; `None` if there are too many codes.
-    fn free(&self) -> Option<u32> {
+    /// Whether they are a prefix code without the code of all ones.
+    fn is_prefix_code(&self) -> bool {
         let used: u32 = (1..=16).map(|bits| u32::from(self.counts[bits]) << (16 - bits)).sum();
-        // A table without codes of 16 bits leaves a longer code of all ones.
-        (0xFFFF_u32).checked_sub(used)
+        used <= 0xFFFF
     }
 
-    pub(super) fn symbols(&self) -> &[u8] {
+    pub(crate) fn symbols(&self) -> &[u8] {
         &self.symbols[..self.length]
     }
 
     /// Calls `call` with each code, its length in bits, and its symbol.
-    fn each(&self, mut call: impl FnMut(u32, u32, u8)) {
+    pub(crate) fn each(&self, mut call: impl FnMut(u32, u32, u8)) {
         let (mut code, mut symbols) = (0, self.symbols().iter());
         for bits in 1..=16 {
             for &symbol in symbols.by_ref().take(self.counts[bits].into()) {
@@ -51,43 +50,14 @@ impl Codes {
             code <<= 1;
         }
     }
-
-    /// For each symbol its code and the code's length in bits; length 0 without a code.
-    pub(super) fn by_symbol(&self) -> [(u32, u32); 256] {
-        let mut found = [(0, 0); 256];
-        self.each(|code, bits, symbol| found[usize::from(symbol)] = (code, bits));
-        found
-    }
-
-    /// Adds codes for symbols of `wanted` without a code, behind the last code, so that existing codes do not change;
-    /// false if they do not all fit.
-    pub(super) fn append(&mut self, wanted: std::ops::RangeInclusive<u8>) -> bool {
-        let codes = self.by_symbol();
-        let mut free = self.free().unwrap_or(0);
-        for symbol in wanted.filter(|&symbol| codes[usize::from(symbol)].1 == 0) {
-            let (Some(left), Some(place)) = (free.checked_sub(1), self.symbols.get_mut(self.length)) else {
-                return false;
-            };
-            let Some(count) = self.counts[16].checked_add(1) else { return false };
-            (free, *place, self.counts[16]) = (left, symbol, count);
-            self.length += 1;
-        }
-        true
-    }
-
-    /// Writes the table as in its segment, without class and number.
-    pub(super) fn write(&self, to: &mut Vec<u8>) {
-        to.extend(&self.counts[1..]);
-        to.extend(self.symbols());
-    }
 }
 
 /// Bits that one table lookup covers.
-const LOOK: u32 = 11;
+pub(crate) const LOOK: u32 = 11;
 const LOOKS: usize = 1 << LOOK;
 
 /// A table for reading symbol by symbol.
-pub(super) struct Lookup {
+pub(crate) struct Lookup {
     /// For the next [`LOOK`] bits: the code's length in the bits above the symbol; 0 if the code is longer.
     short: Box<[u16; LOOKS]>,
     /// For each length, an upper bound of its codes, aligned to 16 bits.
@@ -98,7 +68,7 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    pub(super) fn new(codes: &Codes) -> Self {
+    pub(crate) fn new(codes: &Codes) -> Self {
         let mut short = Box::new([0; LOOKS]);
         let (mut below, mut offset) = ([0; 17], [0; 17]);
         codes.each(|code, bits, symbol| {
@@ -121,18 +91,22 @@ impl Lookup {
 
     /// Reads the next symbol; `bits` holds at least 16 bits. `None` if they are no code.
     #[inline]
-    pub(super) fn next(&self, bits: &mut Bits) -> Option<u8> {
-        let entry = self.short[bits.peek(LOOK) as usize % LOOKS];
-        if entry != 0 {
-            bits.take(u32::from(entry >> 8));
-            return Some(entry as u8);
-        }
-        self.next_long(bits)
+    pub(crate) fn next(&self, bits: &mut Bits) -> Option<u8> {
+        let (symbol, length) = self.find(bits.peek(16))?;
+        bits.take(length);
+        Some(symbol)
+    }
+
+    /// The symbol and the length of the code that 16 bits begin with. `None` if none does.
+    #[inline]
+    pub(crate) fn find(&self, next: u32) -> Option<(u8, u32)> {
+        let entry = self.short[(next >> (16 - LOOK)) as usize % LOOKS];
+        if entry != 0 { Some((entry as u8, u32::from(entry >> 8))) } else { self.find_long(next) }
     }
 
     /// Reads the next DC difference of at most `most` bits; `bits` holds at least 32. `None` if it is invalid.
     #[inline]
-    pub(super) fn difference(&self, bits: &mut Bits, most: u32) -> Option<i32> {
+    pub(crate) fn difference(&self, bits: &mut Bits, most: u32) -> Option<i32> {
         let size = self.next(bits).map(u32::from).filter(|&size| size <= most)?;
         if size == 0 {
             return Some(0);
@@ -144,24 +118,22 @@ impl Lookup {
     }
 
     #[cold]
-    fn next_long(&self, bits: &mut Bits) -> Option<u8> {
-        let next = bits.peek(16);
+    fn find_long(&self, next: u32) -> Option<(u8, u32)> {
         let length = (LOOK + 1..=16).find(|&length| next < self.below[length as usize])?;
         let number = (next >> (16 - length)) as i32 + self.offset[length as usize];
-        bits.take(length);
-        self.symbols.get(usize::try_from(number).ok()?).copied()
+        Some((self.symbols.get(usize::try_from(number).ok()?).copied()?, length))
     }
 }
 
 /// A table to skip AC coefficients, several at a time.
-pub(super) struct Skip {
+pub(crate) struct Skip {
     /// For the next [`LOOK`] bits, the whole symbols with their values at their start, as a step.
     steps: Box<[u32; LOOKS]>,
     lookup: Lookup,
 }
 
 /// Errors in a block.
-pub(super) enum Wrong {
+pub(crate) enum Wrong {
     Code,
     Block,
 }
@@ -175,7 +147,7 @@ impl Skip {
     /// More coefficients than a block has: the symbol must be looked up alone.
     const NONE: u32 = 255 << 8;
 
-    pub(super) fn new(codes: &Codes) -> Self {
+    pub(crate) fn new(codes: &Codes) -> Self {
         let lookup = Lookup::new(codes);
         let mut steps = Box::new([Self::NONE; LOOKS]);
         for (window, step) in steps.iter_mut().enumerate() {
@@ -206,7 +178,7 @@ impl Skip {
 
     /// Skips the AC coefficients of a block.
     #[inline]
-    pub(super) fn block(&self, bits: &mut Bits) -> Result<(), Wrong> {
+    pub(crate) fn block(&self, bits: &mut Bits) -> Result<(), Wrong> {
         let mut at = 1;
         loop {
             bits.fill();

@@ -13,15 +13,15 @@
 //! without restart markers, for the end of the last row the same
 //! ```
 
-use super::head::Head;
+use crate::head::Head;
 
 /// The state between two MCUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// Position of the next bit, from the start of the file.
-    pub(super) bit: u64,
+    pub(crate) bit: u64,
     /// DC predictors in the order of the frame, -1024 to 1023.
-    pub(super) predictors: [i16; 4],
+    pub(crate) predictors: [i16; 4],
 }
 
 fn put(value: u64, to: &mut Vec<u8>) {
@@ -49,14 +49,14 @@ fn number(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 /// Writes a table, entry by entry.
-pub(super) struct Writer {
+pub(crate) struct Writer {
     bytes: Vec<u8>,
     last: Entry,
     channels: usize,
 }
 
 impl Writer {
-    pub(super) fn new(head: &Head, every: u32) -> Self {
+    pub(crate) fn new(head: &Head, every: u32) -> Self {
         let mut bytes = Vec::new();
         put(every.into(), &mut bytes);
         let last = Entry { bit: head.codes_at as u64 * 8, predictors: [0; 4] };
@@ -64,7 +64,7 @@ impl Writer {
     }
 
     /// Entries come in order.
-    pub(super) fn push(&mut self, entry: Entry) {
+    pub(crate) fn push(&mut self, entry: Entry) {
         put(entry.bit.saturating_sub(self.last.bit), &mut self.bytes);
         for (now, before) in entry.predictors.iter().zip(self.last.predictors).take(self.channels) {
             let change = i32::from(*now) - i32::from(before);
@@ -73,38 +73,38 @@ impl Writer {
         self.last = entry;
     }
 
-    pub(super) fn finish(self) -> Vec<u8> {
+    pub(crate) fn finish(self) -> Vec<u8> {
         self.bytes
     }
 }
 
 /// The MCUs of a crop: columns `from .. to` of the rows `top .. bottom`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mcus {
-    pub(super) from: u32,
-    pub(super) to: u32,
-    pub(super) top: u32,
-    pub(super) bottom: u32,
+pub(crate) struct Mcus {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) top: u32,
+    pub(crate) bottom: u32,
 }
 
 /// Number of MCUs between entries of a table; `None` if the table is invalid.
-pub(super) fn every(table: &[u8]) -> Option<u32> {
+pub(crate) fn every(table: &[u8]) -> Option<u32> {
     u32::try_from(number(&mut &*table)?).ok().filter(|&every| every > 0)
 }
 
 /// Entries of a table for the requested MCUs.
 #[derive(Default)]
-pub(super) struct States {
+pub(crate) struct States {
     /// For each row, the state before its first requested MCU, behind a restart marker if there is one; and the state
     /// behind its last requested MCU, before a marker.
-    pub(super) rows: Vec<(Entry, Entry)>,
+    pub(crate) rows: Vec<(Entry, Entry)>,
     /// The state before each restart marker between two requested MCUs of a row, row by row.
-    pub(super) markers: Vec<Entry>,
+    pub(crate) markers: Vec<Entry>,
 }
 
 /// The column of the first MCU of `row`, except column 0, with a restart marker before it; may be behind the end of
 /// the row.
-pub(super) fn first_restart(head: &Head, row: u32) -> u64 {
+pub(crate) fn first_restart(head: &Head, row: u32) -> u64 {
     match u64::from(head.restart_mcus) {
         0 => u64::MAX,
         restart => restart - u64::from(row) * u64::from(head.columns) % restart,
@@ -113,7 +113,7 @@ pub(super) fn first_restart(head: &Head, row: u32) -> u64 {
 
 /// Parses a whole table, and stores the entries of `wanted` in `states`; the columns of `wanted` are multiples of
 /// [`every`], or the end of the row. `None` if the table does not fit the JPEG.
-pub(super) fn read(mut table: &[u8], head: &Head, jpeg_bytes: usize, wanted: &Mcus, states: &mut States) -> Option<()> {
+pub(crate) fn read(mut table: &[u8], head: &Head, jpeg_bytes: usize, wanted: &Mcus, states: &mut States) -> Option<()> {
     let States { rows, markers } = states;
     rows.clear();
     markers.clear();
@@ -214,7 +214,7 @@ mod tests {
 
     /// The bytes on the page with this name.
     fn vector(name: &str) -> Vec<u8> {
-        let page = include_str!("../../../../docs/reference/formats/crops.md");
+        let page = include_str!("../../../docs/reference/formats/crops.md");
         let vector = page.split(&format!("```{name}\n")).nth(1).unwrap().split("```").next().unwrap();
         vector.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
     }

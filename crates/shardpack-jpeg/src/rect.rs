@@ -22,6 +22,13 @@ impl Rect {
         fits(self.x, self.width, width) && fits(self.y, self.height, height)
     }
 
+    /// The rectangle with a margin on each side, cut at the edges of an image of this size.
+    pub(crate) fn grown(&self, (across, down): (u32, u32), (width, height): (u32, u32)) -> Self {
+        let (x, y) = (self.x.saturating_sub(across), self.y.saturating_sub(down));
+        let (right, bottom) = ((self.x + self.width + across).min(width), (self.y + self.height + down).min(height));
+        Self { x, y, width: right - x, height: bottom - y }
+    }
+
     /// The reduced pixels that overlap the rectangle when every `by` times `by` pixels of an image of this size become
     /// one; `by` is at least 1.
     pub fn reduced(&self, by: u32, (width, height): (u32, u32)) -> Self {

@@ -3,7 +3,7 @@
 //! Holds at all times: zeros follow the last bit without end, and [`Bits::is_over`] reports whether they were read.
 
 /// Reads the bits of each byte from the highest on.
-pub(super) struct Bits<'a> {
+pub(crate) struct Bits<'a> {
     bytes: &'a [u8],
     /// Start of the codes.
     start: usize,
@@ -17,13 +17,13 @@ pub(super) struct Bits<'a> {
 }
 
 impl<'a> Bits<'a> {
-    pub(super) fn new(bytes: &'a [u8], start: usize) -> Self {
+    pub(crate) fn new(bytes: &'a [u8], start: usize) -> Self {
         Self { bytes, start, at: start, buffer: 0, held: 0, zeros: 0 }
     }
 
     /// Makes the buffer hold at least 32 bits.
     #[inline]
-    pub(super) fn fill(&mut self) {
+    pub(crate) fn fill(&mut self) {
         if self.held < 32 {
             self.fill_more();
         }
@@ -69,25 +69,31 @@ impl<'a> Bits<'a> {
 
     /// The next 1 to 32 bits, at most as many as are held.
     #[inline]
-    pub(super) fn peek(&self, count: u32) -> u32 {
+    pub(crate) fn peek(&self, count: u32) -> u32 {
         (self.buffer >> (64 - count)) as u32
+    }
+
+    /// The next bits, from the highest on: at least as many as are held.
+    #[inline]
+    pub(crate) fn buffer(&self) -> u64 {
+        self.buffer
     }
 
     /// Skips bits that are held.
     #[inline]
-    pub(super) fn take(&mut self, count: u32) {
+    pub(crate) fn take(&mut self, count: u32) {
         self.buffer <<= count;
         self.held -= count;
     }
 
     /// Whether bits behind the end were taken.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.zeros > self.held
     }
 
     /// Position of the next bit, in bits from the start of the file. Never in the 00 of an `FF 00`; after the last
     /// bit, the first bit of the marker.
-    pub(super) fn position(&self) -> u64 {
+    pub(crate) fn position(&self) -> u64 {
         let held = self.held.saturating_sub(self.zeros);
         let mut at = self.at;
         for _ in 0..held.div_ceil(8) {
@@ -99,10 +105,10 @@ impl<'a> Bits<'a> {
 }
 
 /// End of image.
-pub(super) const END: u8 = 0xD9;
+pub(crate) const END: u8 = 0xD9;
 
 /// Restart marker number `count`, from 0.
-pub(super) fn restart(count: u32) -> u8 {
+pub(crate) fn restart(count: u32) -> u8 {
     0xD0 + (count & 7) as u8
 }
 
@@ -110,7 +116,7 @@ pub(super) fn restart(count: u32) -> u8 {
 ///
 /// # Errors
 /// The offset of the byte that does not belong to that marker.
-pub(super) fn behind_marker(bytes: &[u8], bit: u64, marker: u8) -> Result<usize, usize> {
+pub(crate) fn behind_marker(bytes: &[u8], bit: u64, marker: u8) -> Result<usize, usize> {
     let mut at = usize::try_from(bit / 8).unwrap_or(usize::MAX);
     if !bit.is_multiple_of(8) {
         at = at.saturating_add(if bytes.get(at) == Some(&0xFF) { 2 } else { 1 });

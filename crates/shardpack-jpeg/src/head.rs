@@ -6,7 +6,7 @@
 //! Source: ITU-T T.81, B.1.1 (markers, Table B.1), B.2.2 to B.2.4 (frame, scan, tables), A.2 (MCUs); JFIF 1.02; Adobe
 //! Technical Note 5116, section 18 (the Adobe segment).
 
-use super::{
+use crate::{
     MAX_SIDE,
     huffman::Codes,
     no_table::{Damage, NoTable},
@@ -14,51 +14,51 @@ use super::{
 
 /// One channel.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Channel {
-    pub(super) id: u8,
+pub(crate) struct Channel {
+    pub(crate) id: u8,
     /// Blocks of the channel in an MCU, across and down: 1, 2 or 4.
-    pub(super) across: u8,
-    pub(super) down: u8,
+    pub(crate) across: u8,
+    pub(crate) down: u8,
     /// Numbers of its tables, 0 to 3.
-    pub(super) quantiser: u8,
-    pub(super) dc: u8,
-    pub(super) ac: u8,
+    pub(crate) quantiser: u8,
+    pub(crate) dc: u8,
+    pub(crate) ac: u8,
 }
 
 impl Channel {
-    pub(super) fn blocks(&self) -> usize {
+    pub(crate) fn blocks(&self) -> usize {
         usize::from(self.across) * usize::from(self.down)
     }
 }
 
 /// The headers of a JPEG.
-pub(super) struct Head<'a> {
-    pub(super) width: u32,
-    pub(super) height: u32,
+pub(crate) struct Head<'a> {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
     /// SOF1 and not SOF0.
-    pub(super) is_extended: bool,
+    pub(crate) is_extended: bool,
     /// In the order of the frame.
     frame: [Channel; 4],
     count: usize,
     /// Channel numbers in the order of the scan.
     order: [usize; 4],
     /// Content of each table's segment after its length: precision and number, then the values.
-    pub(super) quantisers: [Option<&'a [u8]>; 4],
+    pub(crate) quantisers: [Option<&'a [u8]>; 4],
     dc: [Option<Codes>; 4],
     ac: [Option<Codes>; 4],
-    pub(super) is_jfif: bool,
+    pub(crate) is_jfif: bool,
     /// The bytes of the Adobe segment that determine the colours, from its name on.
-    pub(super) adobe: Option<&'a [u8; 12]>,
+    pub(crate) adobe: Option<&'a [u8; 12]>,
     /// MCUs between two restart markers; 0 without restart markers.
-    pub(super) restart_mcus: u32,
+    pub(crate) restart_mcus: u32,
     /// Offset of the first byte of the codes.
-    pub(super) codes_at: usize,
+    pub(crate) codes_at: usize,
     /// Size of an MCU in pixels.
-    pub(super) mcu_width: u32,
-    pub(super) mcu_height: u32,
+    pub(crate) mcu_width: u32,
+    pub(crate) mcu_height: u32,
     /// Size of the image in MCUs.
-    pub(super) columns: u32,
-    pub(super) rows: u32,
+    pub(crate) columns: u32,
+    pub(crate) rows: u32,
 }
 
 impl<'a> Head<'a> {
@@ -66,7 +66,7 @@ impl<'a> Head<'a> {
     ///
     /// # Errors
     /// JPEGs of types without tables, and damaged headers.
-    pub(super) fn read(jpeg: &'a [u8]) -> Result<Self, NoTable> {
+    pub(crate) fn read(jpeg: &'a [u8]) -> Result<Self, NoTable> {
         if !jpeg.starts_with(&[0xFF, 0xD8]) {
             return Err(NoTable::NotJpeg);
         }
@@ -272,12 +272,12 @@ impl<'a> Head<'a> {
     }
 
     /// The channels in the order of the frame.
-    pub(super) fn channels(&self) -> &[Channel] {
+    pub(crate) fn channels(&self) -> &[Channel] {
         &self.frame[..self.count]
     }
 
     /// In the order of the scan: the channel's number, the channel, and its DC and AC tables.
-    pub(super) fn codes(&self) -> impl Iterator<Item = (usize, &Channel, &Codes, &Codes)> {
+    pub(crate) fn codes(&self) -> impl Iterator<Item = (usize, &Channel, &Codes, &Codes)> {
         self.order[..self.count].iter().filter_map(|&number| {
             let channel = &self.frame[number];
             let dc = self.dc.get(usize::from(channel.dc))?.as_ref()?;
@@ -286,14 +286,20 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// How many neighbours of a pixel, across and down, influence it through chroma upsampling: libjpeg and zune-jpeg
-    /// read the nearest neighbours if two pixels share a value.
-    pub(super) fn margins(&self) -> (u32, u32) {
+    /// Most blocks of a channel in an MCU, across and down.
+    pub(crate) fn most_blocks(&self) -> (u32, u32) {
+        (self.frame[0].across.into(), self.frame[0].down.into())
+    }
+
+    /// How many neighbours of a pixel, across and down, influence it through chroma upsampling, if the image is reduced by `by`.
+    pub(crate) fn margins(&self, by: u32) -> (u32, u32) {
         let first = self.frame[0];
-        let margin = |is_halved: bool| if is_halved { 2 } else { 0 };
+        // A filter is used if two pixels share a value; in a reduced image, they may be two of four.
+        let is_filtered = |one: u8, most: u8| one * 2 == most || (by > 1 && one < most);
+        let margin = |is_filtered: bool| if is_filtered { 2 } else { 0 };
         let channels = self.channels();
-        let across = channels.iter().any(|channel| channel.across * 2 == first.across);
-        let down = channels.iter().any(|channel| channel.down * 2 == first.down);
+        let across = channels.iter().any(|channel| is_filtered(channel.across, first.across));
+        let down = channels.iter().any(|channel| is_filtered(channel.down, first.down));
         (margin(across), margin(down))
     }
 }

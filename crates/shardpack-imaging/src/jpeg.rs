@@ -1,0 +1,39 @@
+//! The decoder of [`shardpack_jpeg`] for whole images, with the instructions that the environment names.
+
+use shardpack_jpeg::{Decoder, Level, Rect, RegionRequest};
+
+use crate::{Layout, Limits};
+
+/// Checks the variable `SHARDPACK_SIMD`, which names the instructions for decoding JPEGs: `scalar`, `sse2`, `avx2` or `avx512`.
+///
+/// # Errors
+/// If it names others than those of this CPU.
+pub fn check_instructions() -> Result<(), String> {
+    Level::from_environment().map(drop)
+}
+
+/// A decoder.
+pub(crate) fn decoder() -> Decoder {
+    // Programs refuse an unknown name when they start. The pixels are the same.
+    Decoder::new(Level::from_environment().unwrap_or(Level::SCALAR))
+}
+
+/// Width, height and pixels in `layout`, grey or RGB, of a JPEG of this size, each of `by` × `by` pixels. `None` if the decoder
+/// does not know its type, or meets damage.
+pub(crate) fn whole(
+    jpeg: &[u8],
+    (width, height): (u32, u32),
+    by: u32,
+    layout: Layout,
+    limits: &Limits,
+) -> Option<(u32, u32, Vec<u8>)> {
+    let rect = Rect { x: 0, y: 0, width, height };
+    let wanted = RegionRequest { rect, reduce_by: by, padded: false };
+    let mut pixels = Vec::new();
+    let region = decoder().region(jpeg, None, &wanted, limits.pixels, &mut pixels).ok()?;
+    if layout == Layout::Gray8 {
+        let grey = pixels.as_chunks::<3>().0.iter().map(|pixel| pixel[0]).collect();
+        pixels = grey;
+    }
+    Some((region.width, region.height, pixels))
+}

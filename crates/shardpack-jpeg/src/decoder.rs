@@ -1,0 +1,230 @@
+//! Decodes a part of a JPEG, with a crop table, by its restart markers, or code by code.
+//!
+//! Holds at all times: pixels do not depend on the way, or on the instructions of the CPU. Damage that this decoder meets is an
+//! error and never pixels; damage outside the part may not be met.
+
+use crate::{
+    NoTable, Rect, Region, RegionRequest, Way,
+    bits::{END, behind_marker, restart},
+    colour::Colours,
+    head::Head,
+    huffman::Codes,
+    lanes::{Lanes, Mcu, Segment, Unit},
+    no_table::Damage,
+    planes::Planes,
+    simd::{Block, Level},
+    steps::Steps,
+    stream::{self, Skipper},
+    table::{self, Entry, Mcus, States},
+};
+
+/// Decodes parts of images one after the other, and reuses its memory. Use one decoder per thread.
+pub struct Decoder {
+    lanes: Lanes,
+    planes: Planes,
+    steps: Steps,
+    blocks: Vec<Block>,
+    states: States,
+    segments: Vec<Segment>,
+}
+
+/// A decoder that used more memory for one image frees it.
+const MAX_KEPT_BYTES: usize = 64 << 20;
+
+impl Decoder {
+    /// A decoder that uses the instructions of `level`.
+    pub fn new(level: Level) -> Self {
+        Self {
+            lanes: Lanes::new(level),
+            planes: Planes::new(level),
+            steps: Steps::new(),
+            blocks: Vec::new(),
+            states: States::default(),
+            segments: Vec::new(),
+        }
+    }
+
+    /// Writes the pixels of a part of a JPEG into `pixels`, and sets its length: `[height, width, 3 or 4] uint8`, RGB. Grey
+    /// becomes RGB, and so do CMYK and YCCK, with values that are inverted as Adobe writes them.
+    ///
+    /// A table, as made by [`scan`](crate::scan), is used if it fits these bytes, else ignored.
+    ///
+    /// # Errors
+    /// JPEGs of other types than [`scan`](crate::scan) accepts; damage; more than `most_pixels` in the whole image; a rectangle
+    /// that is not within the image, and a `reduce_by` other than 1, 2, 4 and 8 ([`NoTable::Headers`]).
+    pub fn region(
+        &mut self,
+        jpeg: &[u8],
+        table: Option<&[u8]>,
+        wanted: &RegionRequest,
+        most_pixels: u64,
+        pixels: &mut Vec<u8>,
+    ) -> Result<Region, NoTable> {
+        let head = Head::read(jpeg)?;
+        let by = wanted.reduce_by;
+        let is_fit = u64::from(head.width) * u64::from(head.height) <= most_pixels;
+        if !is_fit || !matches!(by, 1 | 2 | 4 | 8) || !wanted.rect.is_within(head.width, head.height) {
+            return Err(NoTable::Headers);
+        }
+        let size = (head.width, head.height);
+        let (part, inner) = (widened(&wanted.rect, by, &head), wanted.rect.reduced(by, size));
+        let by_table = table.and_then(|table| self.by_table(jpeg, &head, table, &part, by));
+        let way = match by_table {
+            Some(()) => Way::Table,
+            None => {
+                let code = NoTable::Damaged { at: head.codes_at as u64, what: Damage::Code };
+                self.without_table(jpeg, &head, &part, by).ok_or(code)?;
+                let is_whole = (wanted.rect.width, wanted.rect.height) == size;
+                if is_whole { Way::Whole } else { Way::Stock }
+            }
+        };
+        self.planes.write(Colours::new(&head), &inner, wanted.padded, pixels);
+        if self.lanes.bytes() + self.planes.bytes() > MAX_KEPT_BYTES {
+            let level = self.lanes.level();
+            (self.lanes, self.planes) = (Lanes::new(level), Planes::new(level));
+        }
+        let Rect { x, y, width, height } = inner;
+        Ok(Region { row_pixels: width, left: 0, width, height, x, y, reduced_by: by, way, has_warned: false })
+    }
+
+    fn by_table(&mut self, jpeg: &[u8], head: &Head, table: &[u8], part: &Rect, by: u32) -> Option<()> {
+        let mcus = cover(head, part, table::every(table)?);
+        table::read(table, head, jpeg.len(), &mcus, &mut self.states)?;
+        segments(jpeg, head, &mcus, &self.states, &mut self.segments)?;
+        self.by_segments(jpeg, head, &mcus, by)
+    }
+
+    /// Decodes `self.segments`.
+    fn by_segments(&mut self, jpeg: &[u8], head: &Head, mcus: &Mcus, by: u32) -> Option<()> {
+        let mcu = mcu(head, &mut self.steps)?;
+        self.planes.start(head, mcus, by)?;
+        let channels: Vec<usize> = mcu.units().iter().map(|unit| unit.channel).collect();
+        let (planes, count) = (&mut self.planes, head.channels().len());
+        self.lanes.decode(jpeg, (&mcu, &self.steps), &self.segments, |segment, blocks, predictors| {
+            let is_expected = segment.behind.is_none_or(|behind| behind[..count] == predictors[..count]);
+            is_expected.then(|| planes.add(&channels, segment.row, segment.column, blocks))
+        })
+    }
+
+    fn without_table(&mut self, jpeg: &[u8], head: &Head, part: &Rect, by: u32) -> Option<()> {
+        let mcus = cover(head, part, 1);
+        // A lane keeps the coefficients of a segment.
+        if (1..=2 * head.columns).contains(&head.restart_mcus) {
+            segments_of_markers(jpeg, head, &mcus, &mut self.segments)?;
+            return self.by_segments(jpeg, head, &mcus, by);
+        }
+        let mcu = mcu(head, &mut self.steps)?;
+        self.planes.start(head, &mcus, by)?;
+        let channels: Vec<usize> = mcu.units().iter().map(|unit| unit.channel).collect();
+        let skippers: Vec<Skipper> = head.codes().map(|(_, _, dc, ac)| Skipper::new(dc, ac)).collect();
+        let skip: Vec<&Skipper> = head
+            .codes()
+            .zip(&skippers)
+            .flat_map(|((_, channel, ..), skip)| std::iter::repeat_n(skip, channel.blocks()))
+            .collect();
+        let planes = &mut self.planes;
+        let tables = stream::Tables { mcu: &mcu, steps: &self.steps, skip: &skip };
+        stream::decode(jpeg, head, tables, &mcus, &mut self.blocks, |row, blocks| {
+            planes.add(&channels, row, mcus.from, blocks);
+            Some(())
+        })
+    }
+}
+
+/// The blocks of an MCU, with their tables in `steps`.
+fn mcu(head: &Head, steps: &mut Steps) -> Option<Mcu> {
+    steps.clear();
+    let mut units = Vec::with_capacity(10);
+    let mut known: Vec<(*const Codes, u32)> = Vec::with_capacity(8);
+    for (number, channel, dc, ac) in head.codes() {
+        let mut table = |codes: &Codes, is_dc: bool| match known.iter().find(|one| std::ptr::eq(one.0, codes)) {
+            Some((_, table)) => Some(*table),
+            None => {
+                let table = steps.add(codes, is_dc)?;
+                known.push((codes, table));
+                Some(table)
+            }
+        };
+        let unit = Unit { dc: table(dc, true)?, ac: table(ac, false)?, channel: number };
+        units.extend(std::iter::repeat_n(unit, channel.blocks()));
+    }
+    Mcu::new(&units)
+}
+
+/// The segments of the MCUs of a part whose states a table has.
+fn segments(jpeg: &[u8], head: &Head, mcus: &Mcus, states: &States, segments: &mut Vec<Segment>) -> Option<()> {
+    segments.clear();
+    let mut markers = states.markers.iter();
+    for (row, (start, end)) in (mcus.top..).zip(&states.rows) {
+        let (mut from, mut column) = (*start, mcus.from);
+        let mut push = |from: Entry, column: u32, to: &Entry, end: u32| {
+            let (predictors, behind) = (from.predictors, Some(to.predictors));
+            segments.push(Segment { from: from.bit, to: to.bit, row, column, count: end - column, predictors, behind });
+        };
+        let mut marker = table::first_restart(head, row);
+        while marker < u64::from(mcus.to) {
+            if marker > u64::from(mcus.from) {
+                let (before, at) = (markers.next()?, marker as u32);
+                push(from, column, before, at);
+                let number = u64::from(row) * u64::from(head.columns) + marker;
+                (from, column) = (behind(jpeg, head, before.bit, number)?, at);
+            }
+            marker += u64::from(head.restart_mcus);
+        }
+        push(from, column, end, mcus.to);
+    }
+    Some(())
+}
+
+/// The state before MCU `number`, which a restart marker behind `bit` precedes.
+fn behind(jpeg: &[u8], head: &Head, bit: u64, number: u64) -> Option<Entry> {
+    let count = u32::try_from(number / u64::from(head.restart_mcus)).ok()?.checked_sub(1)?;
+    let at = behind_marker(jpeg, bit, restart(count)).ok()?;
+    Some(Entry { bit: at as u64 * 8, predictors: [0; 4] })
+}
+
+/// The segments between restart markers that have MCUs of these rows.
+fn segments_of_markers(jpeg: &[u8], head: &Head, mcus: &Mcus, segments: &mut Vec<Segment>) -> Option<()> {
+    segments.clear();
+    let columns = u64::from(head.columns);
+    let all = columns * u64::from(head.rows);
+    let (first, last) = (u64::from(mcus.top) * columns, u64::from(mcus.bottom) * columns);
+    let (mut at, mut number) = (head.codes_at, 0);
+    while number < last.min(all) {
+        let count = u64::from(head.restart_mcus).min(all - number);
+        let rest = jpeg.get(at..)?;
+        let end = at + rest.windows(2).position(|pair| pair[0] == 0xFF && pair[1] != 0)?;
+        if number + count > first {
+            let (row, column) = ((number / columns) as u32, (number % columns) as u32);
+            let (from, to) = (at as u64 * 8, end as u64 * 8);
+            let (count, predictors) = (count as u32, [0; 4]);
+            segments.push(Segment { from, to, row, column, count, predictors, behind: None });
+        }
+        number += count;
+        if number < last.min(all) {
+            let marker = restart(u32::try_from(number / u64::from(head.restart_mcus)).ok()?.checked_sub(1)?);
+            at = behind_marker(jpeg, end as u64 * 8, marker).ok()?;
+        } else if number == all {
+            // A decoder of the whole image would meet other data before its end.
+            behind_marker(jpeg, end as u64 * 8, END).ok()?;
+        }
+    }
+    Some(())
+}
+
+/// The MCUs with pixels of `part`, which is within the image, widened to the entries of a table.
+fn cover(head: &Head, part: &Rect, every: u32) -> Mcus {
+    let from = part.x / head.mcu_width / every * every;
+    let to = (part.x + part.width).div_ceil(head.mcu_width).div_ceil(every).saturating_mul(every).min(head.columns);
+    let (top, bottom) = (part.y / head.mcu_height, (part.y + part.height).div_ceil(head.mcu_height));
+    Mcus { from, to, top, bottom }
+}
+
+/// The pixels of the image that are needed for the pixels of `rect`, which is within the image, when it is reduced.
+fn widened(rect: &Rect, by: u32, head: &Head) -> Rect {
+    let size = (head.width, head.height);
+    let part = rect.reduced(by, size).grown(head.margins(by), (size.0.div_ceil(by), size.1.div_ceil(by)));
+    let (x, y) = (part.x * by, part.y * by);
+    let (right, bottom) = (((part.x + part.width) * by).min(size.0), ((part.y + part.height) * by).min(size.1));
+    Rect { x, y, width: right - x, height: bottom - y }
+}

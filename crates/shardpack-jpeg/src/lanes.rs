@@ -1,0 +1,360 @@
+//! Decodes the coefficients of several segments of a JPEG at the same time, one step of each in turn.
+//!
+//! A processor waits for the mispredicted branch at the end of each block; here that end is no branch, and the steps of other
+//! lanes fill the time that its replacement takes. A segment is a run of MCUs whose first bit is known: from a crop table, or
+//! behind a restart marker.
+//!
+//! Holds at all times: a lane reads only its own bytes and writes only its own blocks, whatever the codes are; impossible codes
+//! and bits behind the end of a segment are found.
+
+use std::hint::select_unpredictable;
+
+use crate::{
+    simd::{Block, Level, Vector, by_level},
+    steps::{END, Step, Steps},
+};
+
+/// Lanes in lockstep: the fastest number on two processors.
+pub(crate) const LANES: usize = 3;
+
+/// Zeros behind the bytes of a segment: what a step may read at the last bit.
+const MARGIN: usize = 16;
+
+/// Natural position of the last coefficient of a step, by the number of coefficients passed; an end of a block stands for its
+/// last one, which is still 0. [`OVER`] is set if a block has too many.
+const POSITIONS: [u8; 256] = positions();
+const OVER: u8 = 0x80;
+
+/// Natural order of a block's coefficients. Source: ITU-T T.81, Figure A.6.
+pub(crate) const ZIGZAG: [u8; 64] = [
+    0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21,
+    28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54,
+    47, 55, 62, 63,
+];
+
+const fn positions() -> [u8; 256] {
+    let mut all = [63; 256];
+    let mut passed = 1;
+    while passed < END as usize {
+        all[passed] = if passed <= 64 { ZIGZAG[passed - 1] } else { 63 | OVER };
+        passed += 1;
+    }
+    all
+}
+
+/// A block of an MCU.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Unit {
+    /// Its tables.
+    pub(crate) dc: u32,
+    pub(crate) ac: u32,
+    pub(crate) channel: usize,
+}
+
+/// What follows a step in a block.
+#[derive(Clone, Copy, Default)]
+struct Turn {
+    /// The table in the block, and behind it.
+    ac: u32,
+    next_dc: u32,
+    /// The next block.
+    next: u32,
+}
+
+/// The blocks of an MCU, in order.
+pub(crate) struct Mcu {
+    units: [Unit; 10],
+    turns: [Turn; 16],
+    count: usize,
+}
+
+impl Mcu {
+    /// `None` for no blocks, or more than 10 (ITU-T T.81, B.2.3).
+    pub(crate) fn new(blocks: &[Unit]) -> Option<Self> {
+        let (mut units, mut turns) = ([Unit::default(); 10], [Turn::default(); 16]);
+        units.get_mut(..blocks.len()).filter(|_| !blocks.is_empty())?.copy_from_slice(blocks);
+        for (at, (unit, turn)) in blocks.iter().zip(&mut turns).enumerate() {
+            let next = (at + 1) % blocks.len();
+            *turn = Turn { ac: unit.ac, next_dc: blocks[next].dc, next: next as u32 };
+        }
+        Some(Self { units, turns, count: blocks.len() })
+    }
+
+    pub(crate) fn units(&self) -> &[Unit] {
+        &self.units[..self.count]
+    }
+}
+
+/// A run of MCUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// The bits in the file, those of stuffed bytes counted.
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// The first MCU: its row, and its column.
+    pub(crate) row: u32,
+    pub(crate) column: u32,
+    /// MCUs.
+    pub(crate) count: u32,
+    /// DC predictors before the first MCU.
+    pub(crate) predictors: [i16; 4],
+    /// And behind the last one, if they are known.
+    pub(crate) behind: Option<[i16; 4]>,
+}
+
+/// State of a lane.
+#[derive(Clone, Copy, Default)]
+struct Lane {
+    /// The next bit in the bytes of all lanes, and the end of the segment's last one.
+    bit: usize,
+    end: usize,
+    /// The block in those of all lanes, the first one, and the one behind the last.
+    block: usize,
+    first_block: usize,
+    last_block: usize,
+    /// The block's number in its MCU, the coefficients passed in it, and the table of the next one.
+    unit: u32,
+    passed: u32,
+    table: u32,
+    segment: Option<Segment>,
+}
+
+impl Lane {
+    /// Whether the last code ends where the segment does; without a table that is the padding of the last byte.
+    fn is_at_end(&self, segment: &Segment) -> bool {
+        match segment.behind {
+            Some(_) => self.bit == self.end,
+            None => self.bit <= self.end && self.end - self.bit < 8,
+        }
+    }
+}
+
+/// Adds up DC values. Returns the predictors behind the segment.
+fn add_up(mcu: &Mcu, segment: &Segment, blocks: &mut [Block]) -> [i16; 4] {
+    let mut predictors = segment.predictors;
+    for blocks in blocks.chunks_exact_mut(mcu.count) {
+        for (block, unit) in blocks.iter_mut().zip(mcu.units()) {
+            let predictor = &mut predictors[unit.channel & 3];
+            *predictor = predictor.wrapping_add(block[0]);
+            block[0] = *predictor;
+        }
+    }
+    predictors
+}
+
+/// Copies codes of a JPEG without the 00 of each FF 00, then zeros, to the front of `bytes`; the last one may be an FF whose 00
+/// lies behind it. Returns their number. `None` if there is no room, or they hold a marker.
+fn unstuff(mut codes: &[u8], bytes: &mut [u8]) -> Option<usize> {
+    let mut length = 0;
+    let mut put = |piece: &[u8]| {
+        bytes.get_mut(length..length + piece.len())?.copy_from_slice(piece);
+        length += piece.len();
+        Some(())
+    };
+    while let Some(at) = position_of_ff(codes) {
+        put(&codes[..=at])?;
+        codes = match codes.get(at + 1) {
+            Some(0) => &codes[at + 2..],
+            Some(_) => return None,
+            None => &[],
+        };
+    }
+    put(codes)?;
+    bytes.get_mut(length..length + MARGIN)?.fill(0);
+    Some(length)
+}
+
+fn position_of_ff(bytes: &[u8]) -> Option<usize> {
+    let (words, _) = bytes.as_chunks::<8>();
+    // A byte of a word is FF if that of its complement is 0. Bit Twiddling Hacks, "Determine if a word has a zero byte".
+    let has_ff = |word: &[u8; 8]| {
+        let word = u64::from_le_bytes(*word);
+        (!word).wrapping_sub(0x0101_0101_0101_0101) & word & 0x8080_8080_8080_8080 != 0
+    };
+    let whole = words.iter().position(has_ff).unwrap_or(words.len()) * 8;
+    Some(whole + bytes[whole..].iter().position(|&byte| byte == 0xFF)?)
+}
+
+/// Decodes segments, in lanes.
+pub(crate) struct Lanes {
+    level: Level,
+    memory: Memory,
+    lanes: [Lane; LANES],
+}
+
+/// What the lanes read and write: an equal part of each for each lane.
+#[derive(Default)]
+struct Memory {
+    /// Bytes of segments without stuffed bytes, and [`MARGIN`].
+    bytes: Vec<u8>,
+    bytes_of_lane: usize,
+    coefficients: Vec<Block>,
+    blocks_of_lane: usize,
+}
+
+impl Memory {
+    /// `None` if it is more than there can be.
+    fn prepare(&mut self, mcu: &Mcu, segments: &[Segment]) -> Option<()> {
+        let of_file = |segment: &Segment| segment.to.div_ceil(8) - (segment.from / 8).min(segment.to.div_ceil(8));
+        let longest = segments.iter().map(of_file).max().unwrap_or(0);
+        let largest = segments.iter().map(|segment| segment.count).max().unwrap_or(0);
+        self.bytes_of_lane = usize::try_from(longest).ok()?.checked_add(MARGIN)?;
+        self.blocks_of_lane = (largest as usize).checked_mul(mcu.count)?;
+        self.bytes.resize(self.bytes_of_lane.checked_mul(LANES)?, 0);
+        // The block behind the last one is written, too.
+        self.coefficients.resize(self.blocks_of_lane.checked_mul(LANES)?.checked_add(1)?, [0; 64]);
+        Some(())
+    }
+
+    /// The state of lane `number` at the start of a segment.
+    fn start(&mut self, number: usize, jpeg: &[u8], mcu: &Mcu, segment: Segment) -> Option<Lane> {
+        let codes = jpeg.get(usize::try_from(segment.from / 8).ok()?..usize::try_from(segment.to.div_ceil(8)).ok()?)?;
+        let first = number * self.bytes_of_lane;
+        let length = unstuff(codes, self.bytes.get_mut(first..first + self.bytes_of_lane)?)?;
+        let first_block = number * self.blocks_of_lane;
+        let last_block = first_block + segment.count as usize * mcu.count;
+        self.coefficients.get_mut(first_block..last_block)?.fill([0; 64]);
+        Some(Lane {
+            bit: first * 8 + (segment.from % 8) as usize,
+            end: (first + length) * 8 - (8 - (segment.to % 8) as usize) % 8,
+            block: first_block,
+            first_block,
+            last_block,
+            unit: 0,
+            passed: 0,
+            table: mcu.units[0].dc,
+            segment: Some(segment),
+        })
+    }
+}
+
+impl Lanes {
+    pub(crate) fn new(level: Level) -> Self {
+        Self { level, memory: Memory::default(), lanes: Default::default() }
+    }
+
+    pub(crate) fn level(&self) -> Level {
+        self.level
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn bytes(&self) -> usize {
+        self.memory.bytes.capacity() + self.memory.coefficients.capacity() * size_of::<Block>()
+    }
+
+    /// Decodes all segments, and calls `done` with each, its blocks with their DC values, and the predictors behind it, in any
+    /// order. `None` if codes are damaged, or a segment does not end where it says.
+    pub(crate) fn decode(
+        &mut self,
+        jpeg: &[u8],
+        (mcu, steps): (&Mcu, &Steps),
+        segments: &[Segment],
+        mut done: impl FnMut(&Segment, &[Block], [i16; 4]) -> Option<()>,
+    ) -> Option<()> {
+        let Self { level, memory, lanes } = self;
+        memory.prepare(mcu, segments)?;
+        let mut segments = segments.iter();
+        for (number, lane) in lanes.iter_mut().enumerate() {
+            *lane = match segments.next() {
+                Some(segment) => memory.start(number, jpeg, mcu, *segment)?,
+                None => Lane::default(),
+            };
+        }
+        let mut is_wrong = false;
+        while lanes.iter().any(|lane| lane.segment.is_some()) {
+            if lanes.iter().all(|lane| lane.segment.is_some()) {
+                run_together(*level, lanes, memory, mcu, steps, &mut is_wrong);
+            } else {
+                for lane in lanes.iter_mut().filter(|lane| lane.segment.is_some()) {
+                    run_alone(*level, lane, memory, mcu, steps, &mut is_wrong);
+                }
+            }
+            if is_wrong {
+                return None;
+            }
+            for (number, lane) in lanes.iter_mut().enumerate() {
+                let Some(segment) = lane.segment.filter(|_| lane.block == lane.last_block) else { continue };
+                if !lane.is_at_end(&segment) {
+                    return None;
+                }
+                let blocks = &mut memory.coefficients[lane.first_block..lane.last_block];
+                let predictors = add_up(mcu, &segment, blocks);
+                done(&segment, blocks, predictors)?;
+                *lane = match segments.next() {
+                    Some(segment) => memory.start(number, jpeg, mcu, *segment)?,
+                    None => Lane::default(),
+                };
+            }
+        }
+        Some(())
+    }
+}
+
+by_level! {
+    /// Runs all lanes until one is at its end.
+    fn run_together(
+        lanes: &mut [Lane; LANES], memory: &mut Memory, mcu: &Mcu, steps: &Steps, is_wrong: &mut bool,
+    ) = together
+}
+
+by_level! {
+    /// Runs a lane to its end.
+    fn run_alone(lane: &mut Lane, memory: &mut Memory, mcu: &Mcu, steps: &Steps, is_wrong: &mut bool) = alone
+}
+
+#[inline(always)]
+fn together<V: Vector>(lanes: &mut [Lane; LANES], memory: &mut Memory, mcu: &Mcu, steps: &Steps, is_wrong: &mut bool) {
+    *is_wrong |= run(lanes.each_mut(), memory, mcu, steps);
+}
+
+#[inline(always)]
+fn alone<V: Vector>(lane: &mut Lane, memory: &mut Memory, mcu: &Mcu, steps: &Steps, is_wrong: &mut bool) {
+    *is_wrong |= run([lane], memory, mcu, steps);
+}
+
+/// Steps of each lane in turn, until one is at its end or has a wrong code; returns whether one has. Each lane has a block left.
+///
+/// The end of a block is a choice of values, never a branch: look at the machine code after a change.
+#[inline(always)]
+fn run<const N: usize>(lanes: [&mut Lane; N], memory: &mut Memory, mcu: &Mcu, steps: &Steps) -> bool {
+    let (bytes, coefficients) = (memory.bytes.as_slice(), memory.coefficients.as_mut_slice());
+    let (mut bit, mut block, mut last_block) = ([0; N], [0; N], [0; N]);
+    let (mut unit, mut passed, mut table, mut wrong) = ([0; N], [0; N], [0; N], 0_u8);
+    for (at, lane) in lanes.iter().enumerate() {
+        (bit[at], block[at], last_block[at]) = (lane.bit, lane.block, lane.last_block);
+        (unit[at], passed[at], table[at]) = (lane.unit, lane.passed, lane.table);
+    }
+    'steps: loop {
+        for at in 0..N {
+            let byte = bit[at] >> 3;
+            let Some(word) = bytes.get(byte..byte + 8).and_then(|word| word.first_chunk()) else { return true };
+            let bits = u64::from_be_bytes(*word) << (bit[at] & 7);
+            let mut step = steps.short(table[at], bits);
+            if step == Step::NONE {
+                let Some(long) = steps.long(table[at], bits) else { return true };
+                step = long;
+            }
+            let turn = mcu.turns[(unit[at] & 15) as usize];
+            let now = passed[at] + step.passed();
+            let position = POSITIONS[now as usize & 255];
+            bit[at] += step.bits() as usize;
+            wrong |= position;
+            coefficients[block[at]][usize::from(position & 63)] = step.value();
+            let is_end = now >= 64;
+            block[at] += usize::from(is_end);
+            passed[at] = select_unpredictable(is_end, 0, now);
+            table[at] = select_unpredictable(is_end, turn.next_dc, turn.ac);
+            unit[at] = select_unpredictable(is_end, turn.next, unit[at]);
+        }
+        for at in 0..N {
+            if block[at] == last_block[at] {
+                break 'steps;
+            }
+        }
+    }
+    for (at, lane) in lanes.into_iter().enumerate() {
+        (lane.bit, lane.block) = (bit[at], block[at]);
+        (lane.unit, lane.passed, lane.table) = (unit[at], passed[at], table[at]);
+    }
+    wrong & OVER != 0
+}

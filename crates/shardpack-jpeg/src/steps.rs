@@ -1,0 +1,156 @@
+//! Tables for decoding coefficients: one step is a code and its value.
+//!
+//! Holds at all times: a step has at least one bit, and moves on by at least one coefficient or ends its block.
+//!
+//! Source: ITU-T T.81, F.2.2.1 and F.2.2.2 (values of DC and AC codes).
+
+use crate::huffman::{Codes, LOOK, Lookup};
+
+const LOOKS: usize = 1 << LOOK;
+
+/// A step in one number: the value in the upper 16 bits, then the number of bits, then the coefficients passed, in 8 bits
+/// each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Step(u32);
+
+/// Coefficients that the end of a block passes: more than there are, and more than a faulty run passes.
+pub(crate) const END: u32 = 128;
+
+impl Step {
+    /// The step is too long for a lookup, or its bits are not a code.
+    pub(crate) const NONE: Step = Step(0);
+
+    fn new(value: i16, bits: u32, passed: u32) -> Self {
+        Self((value as u16 as u32) << 16 | bits << 8 | passed)
+    }
+
+    #[inline(always)]
+    pub(crate) fn value(self) -> i16 {
+        (self.0 >> 16) as i16
+    }
+
+    #[inline(always)]
+    pub(crate) fn bits(self) -> u32 {
+        self.0 >> 8 & 0xFF
+    }
+
+    /// Coefficients up to and with this one.
+    #[inline(always)]
+    pub(crate) fn passed(self) -> u32 {
+        self.0 & 0xFF
+    }
+
+    /// The step that the code of `length` bits for `symbol` begins, with the bits behind the code at the top of `rest`. `None`
+    /// for a DC difference of more than 15 bits.
+    fn of_symbol(symbol: u8, length: u32, rest: u64, is_dc: bool) -> Option<Self> {
+        let (run, size) = if is_dc { (0, u32::from(symbol)) } else { (u32::from(symbol >> 4), u32::from(symbol & 15)) };
+        match (size, is_dc) {
+            (0, false) if run < 15 => Some(Self::new(0, length, END)),
+            (0, _) => Some(Self::new(0, length, run + 1)),
+            (1..=15, _) => {
+                let value = (rest >> (64 - size)) as i32;
+                // A value that begins with a 0 is negative.
+                let value = if value >> (size - 1) == 0 { value + 1 - (1 << size) } else { value };
+                Some(Self::new(value as i16, length + size, run + 1))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Tables of an image: DC and AC for each of four channels.
+const TABLES: usize = 8;
+
+/// The steps of all Huffman tables of an image. A table is named by the place of its first step.
+pub(crate) struct Steps {
+    short: Box<[Step; TABLES * LOOKS]>,
+    lookups: Vec<(Lookup, bool)>,
+}
+
+impl Steps {
+    pub(crate) fn new() -> Self {
+        Self { short: Box::new([Step::NONE; TABLES * LOOKS]), lookups: Vec::with_capacity(TABLES) }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.lookups.clear();
+    }
+
+    /// Adds a table; `None` if there are too many.
+    pub(crate) fn add(&mut self, codes: &Codes, is_dc: bool) -> Option<u32> {
+        let first = self.lookups.len() * LOOKS;
+        let short = self.short.get_mut(first..first + LOOKS)?;
+        short.fill(Step::NONE);
+        codes.each(|code, length, symbol| {
+            let size = u32::from(if is_dc { symbol } else { symbol & 15 });
+            let Some(free) = LOOK.checked_sub(length + size) else { return };
+            for value in 0..1_u64 << size {
+                let rest = if size == 0 { 0 } else { value << (64 - size) };
+                let Some(step) = Step::of_symbol(symbol, length, rest, is_dc) else { return };
+                let at = ((code as usize) << size | value as usize) << free;
+                short[at..at + (1 << free)].fill(step);
+            }
+        });
+        self.lookups.push((Lookup::new(codes), is_dc));
+        Some(first as u32)
+    }
+
+    /// The step of `table` that these bits, highest first, begin with; [`Step::NONE`] if it is longer than a lookup, or no code
+    /// begins so.
+    #[inline(always)]
+    pub(crate) fn short(&self, table: u32, bits: u64) -> Step {
+        self.short[(table as usize + (bits >> (64 - LOOK)) as usize) % (TABLES * LOOKS)]
+    }
+
+    /// As `short`, for any step; `None` if no code begins so. At least 31 bits are valid.
+    #[inline(always)]
+    pub(crate) fn next(&self, table: u32, bits: u64) -> Option<Step> {
+        let step = self.short(table, bits);
+        if step != Step::NONE { Some(step) } else { self.long(table, bits) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn long(&self, table: u32, bits: u64) -> Option<Step> {
+        let (lookup, is_dc) = self.lookups.get(table as usize / LOOKS)?;
+        let (symbol, length) = lookup.find((bits >> 48) as u32)?;
+        Step::of_symbol(symbol, length, bits << length, *is_dc)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A table with codes of 1, 2, 3, … bits for these symbols.
+    fn codes(symbols: &[u8]) -> Codes {
+        let mut bytes = [0; 16];
+        bytes[..symbols.len()].fill(1);
+        Codes::read(&[&bytes, symbols].concat()).unwrap().0
+    }
+
+    #[test]
+    fn a_step_is_a_code_with_its_value() {
+        let ac = codes(&[0x02, 0x00, 0xF0, 0x35, 0x1F, 0x0A]);
+        let rows = [
+            ("two bits: 3", false, 0b0_11_u64, 3, Some((3, 3, 1))),
+            ("two bits: -3", false, 0b0_00, 3, Some((-3, 3, 1))),
+            ("the end of the block", false, 0b10, 2, Some((0, 2, END))),
+            ("16 zeros", false, 0b110, 3, Some((0, 3, 16))),
+            ("three zeros, then 5 bits", false, 0b1110_10000, 9, Some((16, 9, 4))),
+            ("one zero, then 15 bits", false, 0b11110_000000000000000, 20, Some((-32767, 20, 2))),
+            ("10 bits behind 6", false, 0b111110_1111111111, 16, Some((1023, 16, 1))),
+            ("no code", false, 0b1111111, 7, None),
+            ("a DC difference of 2 bits", true, 0b0_01, 3, Some((-2, 3, 1))),
+            ("none", true, 0b10, 2, Some((0, 2, 1))),
+            ("one of 53 bits", true, 0b1110, 4, None),
+        ];
+        for (name, is_dc, bits, count, expected) in rows {
+            let mut steps = Steps::new();
+            steps.add(&codes(&[0]), !is_dc).unwrap();
+            let table = steps.add(&ac, is_dc).unwrap();
+            let found = steps.next(table, bits << (64 - count));
+            assert_eq!(found.map(|step| (step.value(), step.bits(), step.passed())), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Decodes the codes of a JPEG one after the other: nothing else is possible without a crop table or near restart markers.
+//!
+//! Holds at all times: MCUs outside the part are skipped, several coefficients at a time.
+
+use crate::{
+    bits::{Bits, END, behind_marker, restart},
+    head::Head,
+    huffman::{Codes, Lookup, Skip},
+    lanes::{Mcu, Unit, ZIGZAG},
+    simd::Block,
+    steps::Steps,
+    table::Mcus,
+};
+
+/// The tables that skip a block.
+pub(crate) struct Skipper {
+    dc: Lookup,
+    ac: Skip,
+}
+
+impl Skipper {
+    pub(crate) fn new(dc: &Codes, ac: &Codes) -> Self {
+        Self { dc: Lookup::new(dc), ac: Skip::new(ac) }
+    }
+}
+
+/// The tables of an MCU's blocks: to decode them, and to skip them.
+#[derive(Clone, Copy)]
+pub(crate) struct Tables<'a> {
+    pub(crate) mcu: &'a Mcu,
+    pub(crate) steps: &'a Steps,
+    /// One for each block.
+    pub(crate) skip: &'a [&'a Skipper],
+}
+
+/// Calls `done` with the blocks of each row of `mcus`; `blocks` is memory. `None` if codes are damaged, or a value is out of
+/// range.
+pub(crate) fn decode(
+    jpeg: &[u8],
+    head: &Head,
+    tables: Tables,
+    mcus: &Mcus,
+    blocks: &mut Vec<Block>,
+    mut done: impl FnMut(u32, &[Block]) -> Option<()>,
+) -> Option<()> {
+    let per_mcu = tables.mcu.units().len();
+    let mut stream = Stream { jpeg, head, bits: Bits::new(jpeg, head.codes_at), predictors: [0; 4], number: 0 };
+    for _ in 0..mcus.top {
+        stream.skip(tables, head.columns)?;
+    }
+    for row in mcus.top..mcus.bottom {
+        stream.skip(tables, mcus.from)?;
+        blocks.clear();
+        blocks.resize((mcus.to - mcus.from) as usize * per_mcu, [0; 64]);
+        for of_mcu in blocks.chunks_exact_mut(per_mcu) {
+            stream.decode(tables, of_mcu)?;
+        }
+        stream.check()?;
+        done(row, blocks)?;
+        if row + 1 < mcus.bottom {
+            stream.skip(tables, head.columns - mcus.to)?;
+        }
+    }
+    // A decoder of the whole image would meet other data before its end.
+    let is_to_end = mcus.bottom == head.rows && mcus.to == head.columns;
+    (!is_to_end || behind_marker(jpeg, stream.bits.position(), END).is_ok()).then_some(())
+}
+
+/// The state before an MCU.
+struct Stream<'a> {
+    jpeg: &'a [u8],
+    head: &'a Head<'a>,
+    bits: Bits<'a>,
+    predictors: [i32; 4],
+    number: u32,
+}
+
+impl Stream<'_> {
+    /// Skips the restart marker before the next MCU, if there is one.
+    #[inline(always)]
+    fn start(&mut self) -> Option<()> {
+        let restart_mcus = self.head.restart_mcus;
+        if restart_mcus > 0 && self.number > 0 && self.number.is_multiple_of(restart_mcus) {
+            self.check()?;
+            let marker = restart(self.number / restart_mcus - 1);
+            let at = behind_marker(self.jpeg, self.bits.position(), marker).ok()?;
+            (self.bits, self.predictors) = (Bits::new(self.jpeg, at), [0; 4]);
+        }
+        self.number += 1;
+        Some(())
+    }
+
+    fn skip(&mut self, tables: Tables, count: u32) -> Option<()> {
+        for _ in 0..count {
+            self.start()?;
+            for (unit, skip) in tables.mcu.units().iter().zip(tables.skip) {
+                self.bits.fill();
+                self.predictors[unit.channel & 3] += skip.dc.difference(&mut self.bits, 15)?;
+                skip.ac.block(&mut self.bits).ok()?;
+            }
+        }
+        Some(())
+    }
+
+    #[inline(always)]
+    fn decode(&mut self, tables: Tables, blocks: &mut [Block]) -> Option<()> {
+        self.start()?;
+        for (unit, block) in tables.mcu.units().iter().zip(blocks) {
+            let predictor = &mut self.predictors[unit.channel & 3];
+            *predictor += i32::from(decode_block(&mut self.bits, tables.steps, unit, block)?);
+            block[0] = *predictor as i16;
+        }
+        Some(())
+    }
+
+    /// `None` if bits behind the end were taken, or a predictor is out of range.
+    fn check(&self) -> Option<()> {
+        let is_in_range = self.predictors.iter().all(|predictor| (-1024..1024).contains(predictor));
+        (!self.bits.is_over() && is_in_range).then_some(())
+    }
+}
+
+/// Decodes a block; returns its DC difference.
+#[inline(always)]
+fn decode_block(bits: &mut Bits, steps: &Steps, unit: &Unit, block: &mut Block) -> Option<i16> {
+    bits.fill();
+    let step = steps.next(unit.dc, bits.buffer())?;
+    bits.take(step.bits());
+    let mut passed = 1;
+    loop {
+        bits.fill();
+        let next = steps.next(unit.ac, bits.buffer())?;
+        bits.take(next.bits());
+        passed += next.passed();
+        if passed >= 64 {
+            match passed {
+                64 => block[63] = next.value(),
+                65..=127 => return None,
+                _ => {}
+            }
+            return Some(step.value());
+        }
+        block[usize::from(ZIGZAG[(passed as usize - 1) & 63])] = next.value();
+    }
+}
