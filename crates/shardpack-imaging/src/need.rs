@@ -32,13 +32,13 @@ pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<u64> {
                 Mode::Cmyk => 4,
                 _ => 3,
             };
-            // Two bytes a coefficient: of all, if a channel comes in several scans; else of two rows of MCUs for each of
-            // three lanes.
-            let kept = if keeps_coefficients(bytes) { made } else { made.min(padded(header.width) * 32 * 6) };
-            // Then the samples, and the pixels.
-            return Some(
-                made.saturating_mul(inks + 3).saturating_add(kept * 2 * inks).saturating_add(2 * BESIDE_BYTES),
-            );
+            // Two bytes a coefficient, if a channel comes in several scans, and then the pixels.
+            let coefficients = if keeps_coefficients(bytes) { made.saturating_mul(2 * inks) } else { 0 };
+            let of_others =
+                coefficients.saturating_add(made.saturating_mul(inks.min(3))).saturating_add(2 * BESIDE_BYTES);
+            // Damage that shardpack-jpeg meets is left to the others.
+            let ours = shardpack_jpeg::needed_bytes(bytes).map(|needed| needed.saturating_add(3 * pixels));
+            return Some(ours.map_or(of_others, |ours| ours.max(of_others)));
         }
         // As in the file, and a copy if 16 bits become 8; palettes become colours with alpha.
         Kind::Png | Kind::Pnm => {

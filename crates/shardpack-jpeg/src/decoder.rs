@@ -9,7 +9,7 @@ use crate::{
     colour::Colours,
     head::Head,
     huffman::Codes,
-    lanes::{Lanes, Mcu, Segment, Unit},
+    lanes::{Lanes, Mcu, Segment, Unit, longest},
     no_table::Damage,
     planes::Planes,
     simd::{Block, Level},
@@ -30,6 +30,24 @@ pub struct Decoder {
 
 /// A decoder that used more memory for one image frees it.
 const MAX_KEPT_BYTES: usize = 64 << 20;
+
+/// Most bytes that a [`Decoder`] takes for any part of a JPEG, beside the pixels that it writes. `None` for JPEGs that it refuses
+/// by their headers.
+pub fn needed_bytes(jpeg: &[u8]) -> Option<u64> {
+    let head = Head::read(jpeg).ok()?;
+    let (columns, rows) = (u64::from(head.columns), u64::from(head.rows));
+    let blocks = head.channels().iter().map(|channel| channel.blocks() as u64).sum::<u64>();
+    let samples = columns * rows * blocks * 64;
+    // A lane has the blocks of a row, at most, and their codes; restart markers make more segments.
+    let markers = if head.restart_mcus == 0 { 0 } else { columns * rows / u64::from(head.restart_mcus) };
+    let lane = columns * blocks * size_of::<Block>() as u64 + longest(head.columns, blocks).min(jpeg.len() as u64);
+    let states = (2 * rows + 2 + 2 * markers) * (size_of::<Segment>() + 2 * size_of::<Entry>()) as u64;
+    let lines = u64::from(head.width) * 16;
+    Some(samples + 3 * lane + states + lines + TABLES_BYTES)
+}
+
+/// Steps, and the tables that skip blocks.
+const TABLES_BYTES: u64 = 192 << 10;
 
 impl Decoder {
     /// A decoder that uses the instructions of `level`.
@@ -60,6 +78,29 @@ impl Decoder {
         most_pixels: u64,
         pixels: &mut Vec<u8>,
     ) -> Result<Region, NoTable> {
+        let region = self.decode(jpeg, table, wanted, most_pixels, pixels);
+        if self.bytes() > MAX_KEPT_BYTES {
+            *self = Self::new(self.lanes.level());
+        }
+        region
+    }
+
+    /// Bytes of memory in use.
+    fn bytes(&self) -> usize {
+        let States { rows, markers } = &self.states;
+        let states = (2 * rows.capacity() + markers.capacity()) * size_of::<Entry>();
+        let segments = self.segments.capacity() * size_of::<Segment>();
+        self.lanes.bytes() + self.planes.bytes() + self.blocks.capacity() * size_of::<Block>() + states + segments
+    }
+
+    fn decode(
+        &mut self,
+        jpeg: &[u8],
+        table: Option<&[u8]>,
+        wanted: &RegionRequest,
+        most_pixels: u64,
+        pixels: &mut Vec<u8>,
+    ) -> Result<Region, NoTable> {
         let head = Head::read(jpeg)?;
         let by = wanted.reduce_by;
         let is_fit = u64::from(head.width) * u64::from(head.height) <= most_pixels;
@@ -79,10 +120,6 @@ impl Decoder {
             }
         };
         self.planes.write(Colours::new(&head), &inner, wanted.padded, pixels);
-        if self.lanes.bytes() + self.planes.bytes() > MAX_KEPT_BYTES {
-            let level = self.lanes.level();
-            (self.lanes, self.planes) = (Lanes::new(level), Planes::new(level));
-        }
         let Rect { x, y, width, height } = inner;
         Ok(Region { row_pixels: width, left: 0, width, height, x, y, reduced_by: by, way, has_warned: false })
     }
@@ -109,7 +146,7 @@ impl Decoder {
     fn without_table(&mut self, jpeg: &[u8], head: &Head, part: &Rect, by: u32) -> Option<()> {
         let mcus = cover(head, part, 1);
         // A lane keeps the coefficients of a segment.
-        if (1..=2 * head.columns).contains(&head.restart_mcus) {
+        if (1..=head.columns).contains(&head.restart_mcus) {
             segments_of_markers(jpeg, head, &mcus, &mut self.segments)?;
             return self.by_segments(jpeg, head, &mcus, by);
         }
@@ -190,6 +227,7 @@ fn segments_of_markers(jpeg: &[u8], head: &Head, mcus: &Mcus, segments: &mut Vec
     let all = columns * u64::from(head.rows);
     let (first, last) = (u64::from(mcus.top) * columns, u64::from(mcus.bottom) * columns);
     let (mut at, mut number) = (head.codes_at, 0);
+    segments.reserve_exact(usize::try_from((last - first) / u64::from(head.restart_mcus)).ok()?.checked_add(2)?);
     while number < last.min(all) {
         let count = u64::from(head.restart_mcus).min(all - number);
         let rest = jpeg.get(at..)?;

@@ -1,12 +1,12 @@
 //! Dequantisation and the inverse DCT of blocks, to 8 × 8, 4 × 4, 2 × 2 samples or one.
 //!
-//! Holds at all times: samples are those of libjpeg-turbo's accurate integer transform, with its SIMD code's 16-bit sums and
-//! saturation, at every level. A block whose coefficients no image gives may differ by its shortcut for a block with DC alone.
+//! Holds at all times: samples are those of libjpeg-turbo's accurate integer transform, with its SIMD code's 16-bit sums,
+//! saturation and shortcuts, at every level, also for coefficients that no image gives.
 //!
 //! Source: the algorithm of C. Loeffler, A. Ligtenberg and G. Moschytz (ICASSP 1989), with libjpeg's constants of 13 bits
 //! (jidctint.c, jidctred.c) and the order of operations of jidctint-avx2.asm.
 
-use crate::simd::{Block, MOST_BLOCKS, Vector, by_level};
+use crate::simd::{Block, MOST_BLOCKS, Scalar, Vector, by_level};
 
 /// Number of bits behind the point of a constant, and of what the first pass keeps.
 const CONST_BITS: u32 = 13;
@@ -39,7 +39,7 @@ const F_3_624: i16 = 29692;
 
 /// Blocks of one channel, and the positions of their first samples in its plane.
 pub(crate) struct Blocks<'a> {
-    /// All coefficients: those of block `number(i)` are those of the i-th block.
+    /// The blocks of all channels.
     pub(crate) coefficients: &'a [Block],
     pub(crate) steps: &'a Block,
     /// The first block, and from one block to the next.
@@ -110,8 +110,54 @@ fn write_vectors<V: Vector, const SIZE: usize>(blocks: &Blocks<'_>, plane: &mut 
                 }
             }
         }
+        for at in number..blocks.count.min(number + V::BLOCKS) {
+            let block = &blocks.coefficients[blocks.first + at * blocks.stride];
+            if let Some(row) = shortcut(block, blocks.steps, SIZE) {
+                for number in 0..SIZE {
+                    plane[blocks.at + at * blocks.apart + number * blocks.row..][..SIZE].copy_from_slice(&row[..SIZE]);
+                }
+            }
+        }
         number += V::BLOCKS;
     }
+}
+
+/// The only row of a block whose rows are all equal, if libjpeg-turbo's shortcut for such blocks gives another one: its first
+/// pass wraps around where it saturates otherwise.
+#[inline(always)]
+fn shortcut(block: &Block, steps: &Block, size: usize) -> Option<[u8; 8]> {
+    let mut is_wild = false;
+    for (coefficient, step) in block[..8].iter().zip(&steps[..8]) {
+        is_wild |= coefficient.wrapping_mul(*step).unsigned_abs() > (i16::MAX as u16) >> PASS1_BITS;
+    }
+    if is_wild { wrapped(block, steps, size) } else { None }
+}
+
+#[cold]
+#[inline(never)]
+fn wrapped(block: &Block, steps: &Block, size: usize) -> Option<[u8; 8]> {
+    // Row 4 has no part in 4 × 4 samples.
+    let is_flat = |row: usize| (size == 4 && row == 4) || block[8 * row..8 * row + 8].iter().all(|&number| number == 0);
+    if !(1..8).all(is_flat) {
+        return None;
+    }
+    let columns: [Scalar; 8] = std::array::from_fn(|at| {
+        let column = block[at].wrapping_mul(steps[at]) << PASS1_BITS;
+        Scalar::pairs(column, column)
+    });
+    let mut row = [0; 8];
+    let mut put = |at: usize, of_rows: Scalar| {
+        let mut bytes = [0; 16 * MOST_BLOCKS];
+        samples(of_rows, of_rows).store(&mut bytes);
+        row[at] = bytes[0];
+    };
+    if size == 8 {
+        pass(columns, CONST_BITS + PASS1_BITS + 3).into_iter().enumerate().for_each(|(at, of_rows)| put(at, of_rows));
+    } else {
+        let rows = pass_of_four(columns, CONST_BITS + PASS1_BITS + 3 + 1);
+        rows.into_iter().enumerate().for_each(|(at, of_rows)| put(at, of_rows));
+    }
+    Some(row)
 }
 
 /// The two weighted sums of pairs, low and high halves.
@@ -263,26 +309,24 @@ fn four<V: Vector>(blocks: &[&Block], steps: &[V; 8]) -> [V; 4] {
     [all, zero, zero, zero]
 }
 
-/// 2 × 2 samples. Coefficients 2, 4 and 6 of a column or row have no part in it.
+/// 2 × 2 samples. Coefficients 2, 4 and 6 of a column or row have no part in it. Between the passes, column 0 has 32 bits.
 fn two(block: &Block, steps: &Block) -> [[u8; 2]; 2] {
     const ODD: [(usize, i16); 4] = [(7, -F_0_720), (5, F_0_850), (3, -F_1_272), (1, F_3_624)];
     let rounded = |sum: i32, bits: u32| sum.wrapping_add(1 << (bits - 1)) >> bits;
-    let mut columns = [[0_i16; 8]; 2];
+    let mut columns = [[0_i32; 8]; 2];
     for column in [0, 1, 3, 5, 7] {
         let number = |row: usize| block[row * 8 + column].wrapping_mul(steps[row * 8 + column]);
         let even = i32::from(number(0)) << (CONST_BITS + 2);
         let odd =
             ODD.iter().fold(0_i32, |sum, &(row, weight)| sum.wrapping_add(i32::from(number(row)) * i32::from(weight)));
         let bits = CONST_BITS - PASS1_BITS + 2;
-        let saturated = |number: i32| number.clamp(i16::MIN.into(), i16::MAX.into()) as i16;
+        let saturated = |number: i32| if column == 0 { number } else { number.clamp(i16::MIN.into(), i16::MAX.into()) };
         columns[0][column] = saturated(rounded(even.wrapping_add(odd), bits));
         columns[1][column] = saturated(rounded(even.wrapping_sub(odd), bits));
     }
     columns.map(|row| {
-        let even = i32::from(row[0]).wrapping_shl(CONST_BITS + 2);
-        let odd = ODD
-            .iter()
-            .fold(0_i32, |sum, &(column, weight)| sum.wrapping_add(i32::from(row[column]) * i32::from(weight)));
+        let even = row[0].wrapping_shl(CONST_BITS + 2);
+        let odd = ODD.iter().fold(0_i32, |sum, &(column, weight)| sum.wrapping_add(row[column] * i32::from(weight)));
         let bits = CONST_BITS + PASS1_BITS + 3 + 2;
         [even.wrapping_add(odd), even.wrapping_sub(odd)].map(|sum| (rounded(sum, bits).clamp(-128, 127) + 128) as u8)
     })

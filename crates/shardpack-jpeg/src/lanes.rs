@@ -4,8 +4,8 @@
 //! lanes fill the time that its replacement takes. A segment is a run of MCUs whose first bit is known: from a crop table, or
 //! behind a restart marker.
 //!
-//! Holds at all times: a lane reads only its own bytes and writes only its own blocks, whatever the codes are; impossible codes
-//! and bits behind the end of a segment are found.
+//! Holds at all times: a lane writes only its own blocks, whatever the codes are; impossible codes are found, and so is a segment
+//! that does not end where it should: bits behind its end are zeros, or those of the next lane.
 
 use std::hint::select_unpredictable;
 
@@ -19,6 +19,11 @@ pub(crate) const LANES: usize = 3;
 
 /// Zeros behind the bytes of a segment: what a step may read at the last bit.
 const MARGIN: usize = 16;
+
+/// Most bytes of the codes of MCUs with so many blocks: 64 steps of 31 bits each, every byte an FF with its 00.
+pub(crate) fn longest(mcus: u32, blocks: u64) -> u64 {
+    u64::from(mcus) * blocks * (64 * 31 / 8) * 2 + 2
+}
 
 /// Natural position of the last coefficient of a step, by the number of coefficients passed; an end of a block stands for its
 /// last one, which is still 0. [`OVER`] is set if a block has too many.
@@ -129,17 +134,17 @@ impl Lane {
     }
 }
 
-/// Adds up DC values. Returns the predictors behind the segment.
-fn add_up(mcu: &Mcu, segment: &Segment, blocks: &mut [Block]) -> [i16; 4] {
+/// Adds up DC values. Returns the predictors behind the segment; `None` if 8 bits cannot give a value.
+fn add_up(mcu: &Mcu, segment: &Segment, blocks: &mut [Block]) -> Option<[i16; 4]> {
     let mut predictors = segment.predictors;
     for blocks in blocks.chunks_exact_mut(mcu.count) {
         for (block, unit) in blocks.iter_mut().zip(mcu.units()) {
             let predictor = &mut predictors[unit.channel & 3];
-            *predictor = predictor.wrapping_add(block[0]);
+            *predictor = predictor.checked_add(block[0]).filter(|value| (-1024..1024).contains(value))?;
             block[0] = *predictor;
         }
     }
-    predictors
+    Some(predictors)
 }
 
 /// Copies codes of a JPEG without the 00 of each FF 00, then zeros, to the front of `bytes`; the last one may be an FF whose 00
@@ -193,16 +198,22 @@ struct Memory {
 }
 
 impl Memory {
-    /// `None` if it is more than there can be.
+    /// Makes room for the longest segment. `None` if one is longer than its codes can be.
     fn prepare(&mut self, mcu: &Mcu, segments: &[Segment]) -> Option<()> {
-        let of_file = |segment: &Segment| segment.to.div_ceil(8) - (segment.from / 8).min(segment.to.div_ceil(8));
-        let longest = segments.iter().map(of_file).max().unwrap_or(0);
+        let mut most = 0;
+        for segment in segments {
+            let length = segment.to.div_ceil(8).checked_sub(segment.from / 8).filter(|_| segment.from < segment.to)?;
+            if length > longest(segment.count, mcu.count as u64) {
+                return None;
+            }
+            most = most.max(length);
+        }
         let largest = segments.iter().map(|segment| segment.count).max().unwrap_or(0);
-        self.bytes_of_lane = usize::try_from(longest).ok()?.checked_add(MARGIN)?;
+        self.bytes_of_lane = usize::try_from(most).ok()?.checked_add(MARGIN)?;
         self.blocks_of_lane = (largest as usize).checked_mul(mcu.count)?;
-        self.bytes.resize(self.bytes_of_lane.checked_mul(LANES)?, 0);
-        // The block behind the last one is written, too.
-        self.coefficients.resize(self.blocks_of_lane.checked_mul(LANES)?.checked_add(1)?, [0; 64]);
+        let lanes = segments.len().min(LANES);
+        self.bytes.resize(self.bytes_of_lane.checked_mul(lanes)?, 0);
+        self.coefficients.resize(self.blocks_of_lane.checked_mul(lanes)?, [0; 64]);
         Some(())
     }
 
@@ -278,7 +289,7 @@ impl Lanes {
                     return None;
                 }
                 let blocks = &mut memory.coefficients[lane.first_block..lane.last_block];
-                let predictors = add_up(mcu, &segment, blocks);
+                let predictors = add_up(mcu, &segment, blocks)?;
                 done(&segment, blocks, predictors)?;
                 *lane = match segments.next() {
                     Some(segment) => memory.start(number, jpeg, mcu, *segment)?,

@@ -6,8 +6,8 @@
 //!
 //! Holds at all times: pixels are those of libjpeg-turbo with its default settings, bit for bit, with or without a table, on
 //! every CPU. A table is never trusted: it has to fit its JPEG in size, order and range, and the codes have to end where it says.
-//! The caller that stores table and JPEG has to check with a hash that they belong together. No input makes a function panic, or
-//! allocate more than the size of the part and the length of the file allow.
+//! The caller that stores table and JPEG has to check with a hash that they belong together. No input makes a function panic.
+//! [`needed_bytes`] bounds the memory.
 //!
 //! Baseline and extended sequential Huffman coding, 8 bits, one scan. This crate opens no path and starts no thread; it reads
 //! one environment variable, [`Level::from_environment`].
@@ -29,7 +29,7 @@ mod stream;
 mod table;
 mod upsample;
 
-pub use decoder::Decoder;
+pub use decoder::{Decoder, needed_bytes};
 pub use no_table::{Damage, NoTable};
 pub use rect::{Rect, Region, RegionRequest, Way};
 pub use scan::scan;

@@ -60,7 +60,8 @@ impl Planes {
 
     /// Bytes of memory in use.
     pub(crate) fn bytes(&self) -> usize {
-        self.planes.iter().map(|plane| plane.samples.capacity()).sum()
+        let lines = self.lines.iter().map(Vec::capacity).sum::<usize>() + self.spare.capacity();
+        self.planes.iter().map(|plane| plane.samples.capacity()).sum::<usize>() + lines + 2 * self.sums.capacity()
     }
 
     /// Makes room for these MCUs of an image that is reduced by 1, 2, 4 or 8. `None` for more memory than there can be, and

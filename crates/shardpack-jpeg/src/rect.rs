@@ -63,7 +63,7 @@ impl RegionRequest {
 pub enum Way {
     /// With a table: only the codes of the crop's rows and of the MCUs next to them.
     Table,
-    /// All codes down to the crop's last row, and only the pixels of the crop: libjpeg-turbo without a table.
+    /// All codes down to the crop's last row, and only the pixels of the crop: no table.
     Stock,
     /// The whole image.
     Whole,

@@ -95,7 +95,8 @@ impl Stream<'_> {
             self.start()?;
             for (unit, skip) in tables.mcu.units().iter().zip(tables.skip) {
                 self.bits.fill();
-                self.predictors[unit.channel & 3] += skip.dc.difference(&mut self.bits, 15)?;
+                let change = skip.dc.difference(&mut self.bits, 15)?;
+                self.predict(unit.channel, change)?;
                 skip.ac.block(&mut self.bits).ok()?;
             }
         }
@@ -106,17 +107,23 @@ impl Stream<'_> {
     fn decode(&mut self, tables: Tables, blocks: &mut [Block]) -> Option<()> {
         self.start()?;
         for (unit, block) in tables.mcu.units().iter().zip(blocks) {
-            let predictor = &mut self.predictors[unit.channel & 3];
-            *predictor += i32::from(decode_block(&mut self.bits, tables.steps, unit, block)?);
-            block[0] = *predictor as i16;
+            let change = decode_block(&mut self.bits, tables.steps, unit, block)?;
+            block[0] = self.predict(unit.channel, change.into())? as i16;
         }
         Some(())
     }
 
-    /// `None` if bits behind the end were taken, or a predictor is out of range.
+    /// The next DC value of a channel; `None` if 8 bits cannot give it.
+    #[inline(always)]
+    fn predict(&mut self, channel: usize, change: i32) -> Option<i32> {
+        let predictor = &mut self.predictors[channel & 3];
+        *predictor += change;
+        Some(*predictor).filter(|predictor| (-1024..1024).contains(predictor))
+    }
+
+    /// `None` if bits behind the end were taken.
     fn check(&self) -> Option<()> {
-        let is_in_range = self.predictors.iter().all(|predictor| (-1024..1024).contains(predictor));
-        (!self.bits.is_over() && is_in_range).then_some(())
+        (!self.bits.is_over()).then_some(())
     }
 }
 

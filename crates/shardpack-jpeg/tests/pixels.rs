@@ -86,6 +86,64 @@ fn a_part_is_that_of_the_whole() {
     }
 }
 
+/// A grey JPEG of MCUs in a row, whose codes are bytes of their own, with a restart marker after every `restart` of them, or
+/// without (0). A code is `0sss` with a difference of `sss` bits, and the end of the block is `0`.
+fn grey(restart: u8, mcus: u16, codes: &[&[u8]]) -> Vec<u8> {
+    let quantiser = [&[0xFF, 0xDB, 0, 67, 0][..], &[1; 64]].concat();
+    let width = (mcus * 8).to_be_bytes();
+    let frame = [0xFF, 0xC0, 0, 11, 8, 0, 8, width[0], width[1], 1, 1, 0x11, 0];
+    // DC sizes 0 to 11 have 4 bits.
+    let mut dc = vec![0xFF, 0xC4, 0, 31, 0, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    dc.extend(0..12);
+    let ac = [0xFF, 0xC4, 0, 20, 0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let scan = [0xFF, 0xDA, 0, 8, 1, 1, 0, 0, 63, 0];
+    let head = [&[0xFF, 0xD8, 0xFF, 0xDD, 0, 4, 0, restart][..], &quantiser, &frame, &dc, &ac, &scan].concat();
+    let mut jpeg = head;
+    for (number, codes) in codes.iter().enumerate() {
+        if number > 0 {
+            jpeg.extend([0xFF, 0xD0 + (number as u8 - 1) % 8]);
+        }
+        jpeg.extend(*codes);
+    }
+    jpeg.extend([0xFF, 0xD9]);
+    jpeg
+}
+
+#[test]
+fn a_table_whose_segments_end_before_they_begin_is_ignored() {
+    // Each MCU is `0000 0`: no difference, the end of the block.
+    let jpeg = grey(1, 4, &[&[0x07][..]; 4]);
+    let whole = Rect { x: 0, y: 0, width: 32, height: 8 };
+    let table = scan(&jpeg, NonZeroU16::new(4).unwrap()).unwrap();
+    for level in Level::all() {
+        let (good, pixels) = region(level, &jpeg, Some(&table), whole, 1).unwrap();
+        assert_eq!((good.way, pixels), (Way::Table, vec![128; 32 * 8 * 3]));
+        for at in 1..table.len() {
+            for value in 0..=255 {
+                let mut lie = table.clone();
+                lie[at] = value;
+                let (found, pixels) = region(level, &jpeg, Some(&lie), whole, 1).unwrap();
+                assert!(found.way == Way::Whole || lie == table, "byte {at} is {value}");
+                assert_eq!(pixels, vec![128; 32 * 8 * 3], "byte {at} is {value}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_dc_value_that_8_bits_cannot_give_is_refused_by_every_way() {
+    // `1011` and 11 bits: 1024 to 2047; then the end of the block.
+    let (large, none) = ([0b1011_1000, 0b0000_0000], [0x07]);
+    for (restart, codes) in [(0, vec![&large[..]]), (1, vec![&large[..], &none[..]])] {
+        let jpeg = grey(restart, codes.len() as u16, &codes);
+        let whole = Rect { x: 0, y: 0, width: 8 * codes.len() as u32, height: 8 };
+        assert_eq!(scan(&jpeg, NonZeroU16::MIN), Err(NoTable::Predictor), "{restart}");
+        for level in Level::all() {
+            assert!(region(level, &jpeg, None, whole, 1).is_err(), "{restart}");
+        }
+    }
+}
+
 #[test]
 fn damage_is_an_error_and_never_pixels_or_a_panic() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/jpegs/pixels");

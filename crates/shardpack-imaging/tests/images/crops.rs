@@ -138,7 +138,8 @@ fn all_found() -> Vec<(String, Vec<u8>)> {
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_dir() {
+            // Those of `pixels` are tested by shardpack-jpeg.
+            if path.is_dir() && !path.ends_with("pixels") {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "jpg" || extension == "JPEG") {
                 found.push((path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&path).unwrap()));

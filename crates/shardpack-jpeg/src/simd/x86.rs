@@ -15,7 +15,12 @@ pub(super) fn sets() -> impl Iterator<Item = Set> {
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
         && is_x86_feature_detected!("lzcnt");
-    let has_avx512 = has_avx2 && is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
+    // The compiler takes FMA and F16C for parts of AVX-512.
+    let has_avx512 = has_avx2
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c")
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw");
     [(true, Set::Sse2), (has_avx2, Set::Avx2), (has_avx512, Set::Avx512)]
         .into_iter()
         .filter_map(|(is_there, set)| is_there.then_some(set))
