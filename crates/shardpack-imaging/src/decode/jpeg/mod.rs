@@ -1,4 +1,5 @@
-//! Decodes JPEGs with zune-jpeg in strict mode: its tolerant mode fills missing data with grey and reports no error.
+//! Decodes whole JPEGs: with shardpack-jpeg those in one scan, and the others, and those that it finds damaged, with zune-jpeg in
+//! strict mode, because its tolerant mode fills missing data with grey and reports no error.
 //!
 //! jpeg-decoder decodes the JPEGs for which zune-jpeg and libjpeg-turbo disagree; a JPEG that neither supports is
 //! refused with a reason.
