@@ -190,12 +190,12 @@ const BLOCKS: &[(&str, &str, How)] = &[
     (
         "docs/reference/formats/crops.md",
         "02 00 00 28 14 14",
-        Test("crates/shardpack-imaging/src/crops/table.rs", "the_page_has_the_bytes"),
+        Test("crates/shardpack-jpeg/src/table.rs", "the_page_has_the_bytes"),
     ),
     (
         "docs/reference/formats/crops.md",
         "02 00 00 28 14 10",
-        Test("crates/shardpack-imaging/src/crops/table.rs", "the_page_has_the_bytes_of_a_jpeg_with_restart_markers"),
+        Test("crates/shardpack-jpeg/src/table.rs", "the_page_has_the_bytes_of_a_jpeg_with_restart_markers"),
     ),
     ("docs/reference/formats/mds.md", "from streaming", Python("SHARDPACK_PYTHON_STREAMING", &["--format", "mds"])),
     ("docs/reference/formats/recordio.md", "import mxnet", Python("SHARDPACK_PYTHON_MXNET", &["--format", "recordio"])),

@@ -1,7 +1,5 @@
 //! Pixels are those of libjpeg-turbo, which wrote the checksums of `fixtures/jpegs/pixels`, at every level and by every way.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
-
 use std::{num::NonZeroU16, path::Path};
 
 use shardpack_jpeg::{Decoder, Level, NoTable, Rect, Region, RegionRequest, Way, scan};
