@@ -2,6 +2,12 @@
 //!
 //! Holds at all times: zeros follow the last bit without end, and [`Bits::is_over`] reports whether they were read.
 
+/// Whether a byte of a word is FF. Source: Bit Twiddling Hacks, "Determine if a word has a zero byte", of its complement.
+#[inline(always)]
+pub(crate) fn has_ff(word: u64) -> bool {
+    (!word).wrapping_sub(0x0101_0101_0101_0101) & word & 0x8080_8080_8080_8080 != 0
+}
+
 /// Reads the bits of each byte from the highest on.
 pub(crate) struct Bits<'a> {
     bytes: &'a [u8],
@@ -33,8 +39,7 @@ impl<'a> Bits<'a> {
     fn fill_more(&mut self) {
         if let Some(next) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) {
             let next = u64::from_be_bytes(*next);
-            // Not 0 if a byte of `next` is FF: Bit Twiddling Hacks, "Determine if a word has a zero byte".
-            if (!next).wrapping_sub(0x0101_0101_0101_0101) & next & 0x8080_8080_8080_8080 == 0 {
+            if !has_ff(next) {
                 // As many whole bytes as fit; the rest of `next` is loaded again the next time.
                 self.buffer |= next >> self.held;
                 self.at += (63 - self.held as usize) >> 3;

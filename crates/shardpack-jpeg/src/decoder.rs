@@ -153,12 +153,10 @@ impl Decoder {
         let mcu = mcu(head, &mut self.steps)?;
         self.planes.start(head, &mcus, by)?;
         let channels: Vec<usize> = mcu.units().iter().map(|unit| unit.channel).collect();
-        let skippers: Vec<Skipper> = head.codes().map(|(_, _, dc, ac)| Skipper::new(dc, ac)).collect();
-        let skip: Vec<&Skipper> = head
-            .codes()
-            .zip(&skippers)
-            .flat_map(|((_, channel, ..), skip)| std::iter::repeat_n(skip, channel.blocks()))
-            .collect();
+        // Whole rows from the first on skip nothing.
+        let is_skipping = mcus.top > 0 || (mcus.from, mcus.to) != (0, head.columns);
+        let (skippers, numbers) = if is_skipping { skippers(head, &mcu) } else { Default::default() };
+        let skip: Vec<&Skipper> = numbers.iter().map(|&number| &skippers[number]).collect();
         let planes = &mut self.planes;
         let tables = stream::Tables { mcu: &mcu, steps: &self.steps, skip: &skip };
         stream::decode(jpeg, head, tables, &mcus, &mut self.blocks, |row, blocks| {
@@ -186,6 +184,22 @@ fn mcu(head: &Head, steps: &mut Steps) -> Option<Mcu> {
         units.extend(std::iter::repeat_n(unit, channel.blocks()));
     }
     Mcu::new(&units)
+}
+
+/// The tables that skip blocks, each once, and their numbers for the blocks of an MCU.
+fn skippers(head: &Head, mcu: &Mcu) -> (Vec<Skipper>, Vec<usize>) {
+    let of_blocks = head.codes().flat_map(|(_, channel, dc, ac)| std::iter::repeat_n((dc, ac), channel.blocks()));
+    let (mut known, mut skippers) = (Vec::new(), Vec::new());
+    let number = |(unit, (dc, ac)): (&Unit, (&Codes, &Codes))| {
+        let tables = (unit.dc, unit.ac);
+        known.iter().position(|of| *of == tables).unwrap_or_else(|| {
+            known.push(tables);
+            skippers.push(Skipper::new(dc, ac));
+            known.len() - 1
+        })
+    };
+    let numbers = mcu.units().iter().zip(of_blocks).map(number).collect();
+    (skippers, numbers)
 }
 
 /// The segments of the MCUs of a part whose states a table has.

@@ -54,7 +54,7 @@ impl Codes {
 
 /// Bits that one table lookup covers.
 pub(crate) const LOOK: u32 = 11;
-const LOOKS: usize = 1 << LOOK;
+pub(crate) const LOOKS: usize = 1 << LOOK;
 
 /// A table for reading symbol by symbol.
 pub(crate) struct Lookup {

@@ -10,6 +10,7 @@
 use std::hint::select_unpredictable;
 
 use crate::{
+    bits::has_ff,
     simd::{Block, Level, Vector, by_level},
     steps::{END, Step, Steps},
 };
@@ -171,12 +172,7 @@ fn unstuff(mut codes: &[u8], bytes: &mut [u8]) -> Option<usize> {
 
 fn position_of_ff(bytes: &[u8]) -> Option<usize> {
     let (words, _) = bytes.as_chunks::<8>();
-    // A byte of a word is FF if that of its complement is 0. Bit Twiddling Hacks, "Determine if a word has a zero byte".
-    let has_ff = |word: &[u8; 8]| {
-        let word = u64::from_le_bytes(*word);
-        (!word).wrapping_sub(0x0101_0101_0101_0101) & word & 0x8080_8080_8080_8080 != 0
-    };
-    let whole = words.iter().position(has_ff).unwrap_or(words.len()) * 8;
+    let whole = words.iter().position(|word| has_ff(u64::from_le_bytes(*word))).unwrap_or(words.len()) * 8;
     Some(whole + bytes[whole..].iter().position(|&byte| byte == 0xFF)?)
 }
 

@@ -4,9 +4,7 @@
 //!
 //! Source: ITU-T T.81, F.2.2.1 and F.2.2.2 (values of DC and AC codes).
 
-use crate::huffman::{Codes, LOOK, Lookup};
-
-const LOOKS: usize = 1 << LOOK;
+use crate::huffman::{Codes, LOOK, LOOKS, Lookup};
 
 /// A step in one number: the value in the upper 16 bits, then the number of bits, then the coefficients passed, in 8 bits
 /// each.

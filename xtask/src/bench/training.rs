@@ -55,7 +55,7 @@ pub fn training(scale: &Scale) -> Result<String> {
     let builds = builds()?;
     let mut text = format!(
         "Warm page cache: `shardpack bench DST`, uint8, batches of 64, two threads. `decode` is the rate of two \
-         threads that decode the same images in full, from memory, with libjpeg-turbo. `own decode` is the same rate \
+         threads that decode the same images in full, from memory, by the first build. `own decode` is the same rate \
          with the decoder of the row. CPU time per image covers all threads and reading. Medians of {} interleaved \
          rounds, least to most in parentheses.\n",
         scale.rounds,

@@ -209,7 +209,7 @@ pub fn training_peers(scale: &Scale) -> Result<String> {
         for (_, program, shards) in ours {
             found.push(once(scale, program, shards, "train")?);
         }
-        // Two builds decode the same images with libjpeg-turbo.
+        // Two builds decode the same images with the same decoder.
         let bound = Rate::between(found[0].decode, found[1].decode);
         for (line, found) in lines.iter_mut().zip(found) {
             line.rounds.push((found.crops, bound, found.first_seconds()));
@@ -240,7 +240,7 @@ pub fn training_peers(scale: &Scale) -> Result<String> {
         "Warm page cache. All loaders make the same kind of batch: random crops resized to 224 × 224, half of the \
          crops flipped, uint8, batches of 64, in random order. Each peer uses two threads or two processes, whichever \
          is its best setup (`benches/peers/training`, one program per peer). {}; {} interleaved rounds. `decode` is \
-         the rate of two threads that decode the same images in full with libjpeg-turbo, from memory, in the same \
+         the rate of two threads that decode the same images in full by the first build, from memory, in the same \
          round: {:.0} images/s, {:.2} ms of CPU time per image. CPU time covers all threads and processes. Each peer \
          has a warm-up of ten batches and is then measured for 7 seconds. shardpack is measured from opening the \
          dataset, for 8 seconds or one epoch. The time to first batch excludes imports.\n\n\
@@ -287,7 +287,7 @@ fn plot(lines: &[Line]) -> String {
         panels: vec!["images/s ÷ decode (higher is better)", "CPU time ÷ decode's (lower is better)"],
         rows: lines.iter().map(row).collect(),
     };
-    bars.svg("Training batches: speed and CPU time relative to a full decode by two threads with libjpeg-turbo")
+    bars.svg("Training batches: speed and CPU time relative to a full decode by two threads")
 }
 
 #[cfg(test)]

@@ -51,7 +51,11 @@ impl Level {
     /// If the variable names no level of this CPU.
     pub fn from_environment() -> Result<Self, String> {
         static LEVEL: OnceLock<Result<Level, String>> = OnceLock::new();
-        LEVEL.get_or_init(|| Self::named(std::env::var(VARIABLE).ok().as_deref())).clone()
+        LEVEL
+            .get_or_init(|| {
+                Self::named(std::env::var_os(VARIABLE).map(|name| name.to_string_lossy().into_owned()).as_deref())
+            })
+            .clone()
     }
 
     fn named(name: Option<&str>) -> Result<Self, String> {
