@@ -117,11 +117,8 @@ pub(crate) fn restart(count: u32) -> u8 {
     0xD0 + (count & 7) as u8
 }
 
-/// The byte behind `marker`, if the codes end at `bit`.
-///
-/// # Errors
-/// The offset of the byte that does not belong to that marker.
-pub(crate) fn behind_marker(bytes: &[u8], bit: u64, marker: u8) -> Result<usize, usize> {
+/// The byte of a marker's last FF, if the codes end at `bit`.
+pub(crate) fn marker_at(bytes: &[u8], bit: u64) -> usize {
     let mut at = usize::try_from(bit / 8).unwrap_or(usize::MAX);
     if !bit.is_multiple_of(8) {
         at = at.saturating_add(if bytes.get(at) == Some(&0xFF) { 2 } else { 1 });
@@ -130,6 +127,15 @@ pub(crate) fn behind_marker(bytes: &[u8], bit: u64, marker: u8) -> Result<usize,
     while bytes.get(at..).is_some_and(|rest| rest.starts_with(&[0xFF, 0xFF])) {
         at += 1;
     }
+    at
+}
+
+/// The byte behind `marker`, if the codes end at `bit`.
+///
+/// # Errors
+/// The offset of the byte that does not belong to that marker.
+pub(crate) fn behind_marker(bytes: &[u8], bit: u64, marker: u8) -> Result<usize, usize> {
+    let at = marker_at(bytes, bit);
     match bytes.get(at..).is_some_and(|rest| rest.starts_with(&[0xFF, marker])) {
         true => Ok(at + 2),
         false => Err(at),

@@ -12,6 +12,7 @@ use crate::{
     lanes::{Lanes, Mcu, Segment, Unit, longest},
     no_table::Damage,
     planes::Planes,
+    scans::Coefficients,
     simd::{Block, Level},
     steps::Steps,
     stream::{self, Skipper},
@@ -26,6 +27,7 @@ pub struct Decoder {
     blocks: Vec<Block>,
     states: States,
     segments: Vec<Segment>,
+    coefficients: Coefficients,
 }
 
 /// A decoder that used more memory for one image frees it.
@@ -34,7 +36,7 @@ const MAX_KEPT_BYTES: usize = 64 << 20;
 /// Most bytes that a [`Decoder`] takes for any part of a JPEG, beside the pixels that it writes. `None` for JPEGs that it refuses
 /// by their headers.
 pub fn needed_bytes(jpeg: &[u8]) -> Option<u64> {
-    let head = Head::read(jpeg).ok()?;
+    let head = Head::read_any(jpeg).ok()?;
     let (columns, rows) = (u64::from(head.columns), u64::from(head.rows));
     let blocks = head.channels().iter().map(|channel| channel.blocks() as u64).sum::<u64>();
     let samples = columns * rows * blocks * 64;
@@ -43,7 +45,8 @@ pub fn needed_bytes(jpeg: &[u8]) -> Option<u64> {
     let lane = columns * blocks * size_of::<Block>() as u64 + longest(head.columns, blocks).min(jpeg.len() as u64);
     let states = (2 * rows + 2 + 2 * markers) * (size_of::<Segment>() + 2 * size_of::<Entry>()) as u64;
     let lines = u64::from(head.width) * 16;
-    Some(samples + 3 * lane + states + lines + TABLES_BYTES)
+    let coefficients = if head.is_in_one_scan() { 0 } else { Coefficients::needed_bytes(&head) };
+    Some(samples + coefficients + 3 * lane + states + lines + TABLES_BYTES)
 }
 
 /// Steps, and the tables that skip blocks.
@@ -59,6 +62,7 @@ impl Decoder {
             blocks: Vec::new(),
             states: States::default(),
             segments: Vec::new(),
+            coefficients: Coefficients::new(),
         }
     }
 
@@ -68,7 +72,7 @@ impl Decoder {
     /// A table, as made by [`scan`](crate::scan), is used if it fits these bytes, else ignored.
     ///
     /// # Errors
-    /// JPEGs of other types than [`scan`](crate::scan) accepts; damage; more than `most_pixels` in the whole image; a rectangle
+    /// JPEGs of unknown types; scans that leave coefficients out, or send them twice; damage; more than `most_pixels` in the whole image; a rectangle
     /// that is not within the image, and a `reduce_by` other than 1, 2, 4 and 8 ([`NoTable::Headers`]).
     pub fn region(
         &mut self,
@@ -90,7 +94,8 @@ impl Decoder {
         let States { rows, markers } = &self.states;
         let states = (2 * rows.capacity() + markers.capacity()) * size_of::<Entry>();
         let segments = self.segments.capacity() * size_of::<Segment>();
-        self.lanes.bytes() + self.planes.bytes() + self.blocks.capacity() * size_of::<Block>() + states + segments
+        let blocks = self.blocks.capacity() * size_of::<Block>() + self.coefficients.bytes();
+        self.lanes.bytes() + self.planes.bytes() + blocks + states + segments
     }
 
     fn decode(
@@ -101,7 +106,7 @@ impl Decoder {
         most_pixels: u64,
         pixels: &mut Vec<u8>,
     ) -> Result<Region, NoTable> {
-        let head = Head::read(jpeg)?;
+        let mut head = Head::read_any(jpeg)?;
         let by = wanted.reduce_by;
         let is_fit = u64::from(head.width) * u64::from(head.height) <= most_pixels;
         if !is_fit || !matches!(by, 1 | 2 | 4 | 8) || !wanted.rect.is_within(head.width, head.height) {
@@ -109,19 +114,24 @@ impl Decoder {
         }
         let size = (head.width, head.height);
         let (part, inner) = (widened(&wanted.rect, by, &head), wanted.rect.reduced(by, size));
+        let table = table.filter(|_| head.is_in_one_scan());
         let by_table = table.and_then(|table| self.by_table(jpeg, &head, table, &part, by));
+        let is_whole = (wanted.rect.width, wanted.rect.height) == size;
         let way = match by_table {
             Some(()) => Way::Table,
-            None => {
-                let code = NoTable::Damaged { at: head.codes_at as u64, what: Damage::Code };
-                self.without_table(jpeg, &head, &part, by).ok_or(code)?;
-                let is_whole = (wanted.rect.width, wanted.rect.height) == size;
-                if is_whole { Way::Whole } else { Way::Stock }
-            }
+            None if is_whole => Way::Whole,
+            None => Way::Stock,
         };
+        if by_table.is_none() {
+            let code = NoTable::Damaged { at: head.codes_at as u64, what: Damage::Code };
+            match head.is_in_one_scan() {
+                true => self.without_table(jpeg, &head, &part, by).ok_or(code)?,
+                false => self.by_scans(jpeg, &mut head, &part, by)?,
+            }
+        }
         self.planes.write(Colours::new(&head), &inner, wanted.padded, pixels);
         let Rect { x, y, width, height } = inner;
-        Ok(Region { row_pixels: width, left: 0, width, height, x, y, reduced_by: by, way, has_warned: false })
+        Ok(Region { width, height, x, y, reduced_by: by, way })
     }
 
     fn by_table(&mut self, jpeg: &[u8], head: &Head, table: &[u8], part: &Rect, by: u32) -> Option<()> {
@@ -163,6 +173,21 @@ impl Decoder {
             planes.add(&channels, row, mcus.from, blocks);
             Some(())
         })
+    }
+
+    /// Decodes all scans of a JPEG that has several.
+    fn by_scans<'a>(&mut self, jpeg: &'a [u8], head: &mut Head<'a>, part: &Rect, by: u32) -> Result<(), NoTable> {
+        self.coefficients.decode(jpeg, head)?;
+        let mcus = cover(head, part, 1);
+        self.planes.start(head, &mcus, by).ok_or(NoTable::Headers)?;
+        let channels = (0..).zip(head.channels());
+        let channels: Vec<usize> =
+            channels.flat_map(|(number, channel)| std::iter::repeat_n(number, channel.blocks())).collect();
+        for row in mcus.top..mcus.bottom {
+            self.coefficients.row(head, &mcus, row, &mut self.blocks);
+            self.planes.add(&channels, row, mcus.from, &self.blocks);
+        }
+        Ok(())
     }
 }
 

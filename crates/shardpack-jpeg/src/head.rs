@@ -1,6 +1,6 @@
 //! Parses the headers of a JPEG: size, channels, tables, and the start of the entropy-coded data.
 //!
-//! Holds at all times: the codes of a [`Head`]'s JPEG are its MCUs from left to right and top to bottom, and all
+//! Holds at all times: the codes of the scan of a [`Head`] are its MCUs from left to right and top to bottom, and all
 //! tables that they need are present.
 //!
 //! Source: ITU-T T.81, B.1.1 (markers, Table B.1), B.2.2 to B.2.4 (frame, scan, tables), A.2 (MCUs); JFIF 1.02; Adobe
@@ -31,25 +31,59 @@ impl Channel {
     }
 }
 
-/// The headers of a JPEG.
+/// The header of a scan.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Scan {
+    /// Channel numbers in the order of the scan.
+    order: [usize; 4],
+    count: usize,
+    /// The first and the last coefficient, in the order of the file: 0 and 63, unless progressive.
+    pub(crate) first: u8,
+    pub(crate) last: u8,
+    /// Low bits of coefficients that were missing before this scan, 0 if all were, and that are missing after it.
+    pub(crate) before: u8,
+    pub(crate) after: u8,
+}
+
+impl Scan {
+    /// Channel numbers in the order of the scan.
+    pub(crate) fn channels(&self) -> &[usize] {
+        &self.order[..self.count]
+    }
+}
+
+/// JPEGs to accept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Types {
+    /// Those that have tables: in one scan, with no more samples of a channel than of the first.
+    OfTables,
+    All,
+}
+
+/// The headers of a JPEG, up to the codes of a scan.
 pub(crate) struct Head<'a> {
     pub(crate) width: u32,
     pub(crate) height: u32,
     /// SOF1 and not SOF0.
     pub(crate) is_extended: bool,
+    /// SOF2: the coefficients come in several scans.
+    pub(crate) is_progressive: bool,
     /// In the order of the frame.
     frame: [Channel; 4],
     count: usize,
-    /// Channel numbers in the order of the scan.
-    order: [usize; 4],
+    /// Most blocks of a channel in an MCU, across and down.
+    most: (u8, u8),
+    pub(crate) scan: Scan,
     /// Content of each table's segment after its length: precision and number, then the values.
+    tables: [Option<&'a [u8]>; 4],
+    /// For each channel in the order of the frame, its table at the start of its first scan.
     pub(crate) quantisers: [Option<&'a [u8]>; 4],
     dc: [Option<Codes>; 4],
     ac: [Option<Codes>; 4],
     pub(crate) is_jfif: bool,
     /// The bytes of the Adobe segment that determine the colours, from its name on.
     pub(crate) adobe: Option<&'a [u8; 12]>,
-    /// MCUs between two restart markers; 0 without restart markers.
+    /// MCUs between two restart markers; 0 without restart markers. In one scan, less than all MCUs.
     pub(crate) restart_mcus: u32,
     /// Offset of the first byte of the codes.
     pub(crate) codes_at: usize,
@@ -62,11 +96,23 @@ pub(crate) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Parses the headers.
+    /// Parses the headers of a JPEG in one scan.
     ///
     /// # Errors
     /// JPEGs of types without tables, and damaged headers.
     pub(crate) fn read(jpeg: &'a [u8]) -> Result<Self, NoTable> {
+        Self::read_first(jpeg, Types::OfTables)
+    }
+
+    /// Parses the headers before the first scan; [`Head::next_scan`] parses those before the others.
+    ///
+    /// # Errors
+    /// JPEGs of unknown types, and damaged headers.
+    pub(crate) fn read_any(jpeg: &'a [u8]) -> Result<Self, NoTable> {
+        Self::read_first(jpeg, Types::All)
+    }
+
+    fn read_first(jpeg: &'a [u8], types: Types) -> Result<Self, NoTable> {
         if !jpeg.starts_with(&[0xFF, 0xD8]) {
             return Err(NoTable::NotJpeg);
         }
@@ -74,9 +120,12 @@ impl<'a> Head<'a> {
             width: 0,
             height: 0,
             is_extended: false,
+            is_progressive: false,
             frame: [Channel::default(); 4],
             count: 0,
-            order: [0; 4],
+            most: (1, 1),
+            scan: Scan::default(),
+            tables: [None; 4],
             quantisers: [None; 4],
             dc: [const { None }; 4],
             ac: [const { None }; 4],
@@ -89,7 +138,32 @@ impl<'a> Head<'a> {
             columns: 0,
             rows: 0,
         };
-        let mut at = 2;
+        if !head.read_segments(jpeg, 2, types)? {
+            return Err(NoTable::Damaged { at: head.codes_at as u64, what: Damage::Header });
+        }
+        // At most 8,192 MCUs on each side, so the product does not overflow.
+        if head.is_in_one_scan() && head.restart_mcus >= head.columns * head.rows {
+            head.restart_mcus = 0;
+        }
+        Ok(head)
+    }
+
+    /// Parses the headers from byte `at` to the codes of the next scan; returns whether there is one.
+    ///
+    /// # Errors
+    /// As [`Head::read_any`].
+    pub(crate) fn next_scan(&mut self, jpeg: &'a [u8], at: usize) -> Result<bool, NoTable> {
+        self.read_segments(jpeg, at, Types::All)
+    }
+
+    /// Whether the first scan has all coefficients of all channels.
+    pub(crate) fn is_in_one_scan(&self) -> bool {
+        !self.is_progressive && self.scan.count == self.count
+    }
+
+    /// Parses segments up to the codes of a scan; returns `false` at the end of the image. `codes_at` is the byte behind the
+    /// last one, in both cases.
+    fn read_segments(&mut self, jpeg: &'a [u8], mut at: usize, types: Types) -> Result<bool, NoTable> {
         loop {
             let rest = jpeg.get(at..).unwrap_or_default();
             let marker = rest.windows(2).position(|pair| pair[0] == 0xFF && !matches!(pair[1], 0 | 0xFF));
@@ -102,6 +176,7 @@ impl<'a> Head<'a> {
             let place = at as u64;
             let damaged = |what| NoTable::Damaged { at: place, what };
             let header = || damaged(Damage::Header);
+            self.codes_at = at;
             if marker.is_none() {
                 return Err(header());
             }
@@ -112,61 +187,71 @@ impl<'a> Head<'a> {
                     continue;
                 }
                 0xD8 | 0xDC => return Err(NoTable::Headers),
-                0xD9 => return Err(header()),
+                0xD9 => return Ok(false),
                 _ => {}
             }
             let rest = &jpeg[at + 2..];
             let length = rest.first_chunk().map_or(0, |&length| usize::from(u16::from_be_bytes(length)));
             let segment = rest.get(2..length).ok_or_else(header)?;
-            let end = at + 2 + length;
+            at += 2 + length;
             match marker {
-                0xC0 | 0xC1 => {
-                    head.is_extended = marker == 0xC1;
-                    head.read_frame(segment, header())?;
+                0xC2 if types == Types::OfTables => return Err(NoTable::Progressive),
+                0xC0..=0xC2 => {
+                    (self.is_extended, self.is_progressive) = (marker == 0xC1, marker == 0xC2);
+                    self.read_frame(segment, types, header())?;
                 }
-                0xC2 => return Err(NoTable::Progressive),
                 0xC3 | 0xC5..=0xC7 | 0xC9..=0xCB | 0xCD..=0xCF => return Err(NoTable::Coding),
-                0xC4 => head.read_huffman(segment).ok_or_else(|| damaged(Damage::HuffmanTable))?,
-                0xDB => head.read_quantisers(segment).ok_or_else(header)?,
+                0xC4 => self.read_huffman(segment).ok_or_else(|| damaged(Damage::HuffmanTable))?,
+                0xDB => self.read_quantisers(segment).ok_or_else(header)?,
                 0xDD => {
                     let length = segment.try_into().map_err(|_| header())?;
-                    head.restart_mcus = u32::from(u16::from_be_bytes(length));
+                    self.restart_mcus = u32::from(u16::from_be_bytes(length));
                 }
                 // The segment as libjpeg detects it; libjpeg warns about other revisions.
                 0xE0 if segment.len() >= 14 && segment.starts_with(b"JFIF\0") => {
                     if segment[5] != 1 {
                         return Err(NoTable::Headers);
                     }
-                    head.is_jfif = true;
+                    self.is_jfif = true;
                 }
                 0xEE if segment.starts_with(b"Adobe") => {
-                    let adobe = segment.first_chunk().filter(|_| head.adobe.is_none());
-                    head.adobe = Some(adobe.ok_or(NoTable::Headers)?);
+                    let adobe = segment.first_chunk().filter(|_| self.adobe.is_none());
+                    self.adobe = Some(adobe.ok_or(NoTable::Headers)?);
                 }
                 0xDA => {
-                    head.read_scan(segment, header())?;
-                    head.codes_at = end;
-                    // At most 8,192 MCUs on each side, so the product does not overflow.
-                    if head.restart_mcus >= head.columns * head.rows {
-                        head.restart_mcus = 0;
-                    }
-                    if head.channels().iter().any(|channel| head.quantisers[usize::from(channel.quantiser)].is_none()) {
-                        return Err(header());
-                    }
-                    return match head.codes().count() == head.count {
-                        true => Ok(head),
-                        false => Err(damaged(Damage::HuffmanTable)),
-                    };
+                    self.read_scan(segment, types, header())?;
+                    self.codes_at = at;
+                    return self.find_tables(header(), damaged(Damage::HuffmanTable)).map(|()| true);
                 }
                 0xE0..=0xEF | 0xFE => {}
                 // Markers that libjpeg refuses, and arithmetic conditioning, which it may refuse.
                 _ => return Err(NoTable::Headers),
             }
-            at = end;
         }
     }
 
-    fn read_frame(&mut self, segment: &[u8], damaged: NoTable) -> Result<(), NoTable> {
+    /// Checks that the tables of a scan are there, and remembers those of channels that have none yet.
+    fn find_tables(&mut self, no_quantiser: NoTable, no_codes: NoTable) -> Result<(), NoTable> {
+        for &number in &self.scan.order[..self.scan.count] {
+            let table = &mut self.quantisers[number & 3];
+            let in_use = self.tables[usize::from(self.frame[number & 3].quantiser) & 3];
+            *table = table.or(in_use);
+            if table.is_none() {
+                return Err(no_quantiser);
+            }
+        }
+        // Scans of bits have no codes, and those of some coefficients have one kind.
+        let (needs_dc, needs_ac) = (self.scan.first == 0 && self.scan.before == 0, self.scan.last > 0);
+        let is_there =
+            |tables: &[Option<Codes>], number: u8| tables.get(usize::from(number)).is_some_and(Option::is_some);
+        let has_codes = self.scan.channels().iter().all(|&number| {
+            let channel = &self.frame[number & 3];
+            (!needs_dc || is_there(&self.dc, channel.dc)) && (!needs_ac || is_there(&self.ac, channel.ac))
+        });
+        if has_codes { Ok(()) } else { Err(no_codes) }
+    }
+
+    fn read_frame(&mut self, segment: &[u8], types: Types, damaged: NoTable) -> Result<(), NoTable> {
         let Some((&[bits, h0, h1, w0, w1, count], parts)) = segment.split_first_chunk() else { return Err(damaged) };
         let (height, width, count) = (u16::from_be_bytes([h0, h1]), u16::from_be_bytes([w0, w1]), usize::from(count));
         if bits != 8 {
@@ -196,8 +281,8 @@ impl<'a> Head<'a> {
         (self.width, self.height, self.count) = (width.into(), height.into(), count);
         let [first, others @ ..] = self.channels() else { return Err(damaged) };
         let is_odd = |one: &Channel| {
-            let is_rare = matches!(one.across, 3) || matches!(one.down, 3);
-            is_rare || one.across > first.across || one.down > first.down
+            let is_larger = one.across > first.across || one.down > first.down;
+            one.across == 3 || one.down == 3 || (is_larger && types == Types::OfTables)
         };
         if is_odd(first) || others.iter().any(is_odd) {
             return Err(NoTable::Sampling);
@@ -205,7 +290,9 @@ impl<'a> Head<'a> {
         if others.iter().any(|one| one.id == first.id) || has_twins(others) {
             return Err(NoTable::Headers);
         }
-        (self.mcu_width, self.mcu_height) = (8 * u32::from(first.across), 8 * u32::from(first.down));
+        let most = |blocks: fn(&Channel) -> u8| self.channels().iter().map(blocks).max().unwrap_or(1);
+        self.most = (most(|channel| channel.across), most(|channel| channel.down));
+        (self.mcu_width, self.mcu_height) = (8 * u32::from(self.most.0), 8 * u32::from(self.most.1));
         // B.2.3: an MCU has at most 10 blocks.
         if count > 1 && self.channels().iter().map(Channel::blocks).sum::<usize>() > 10 {
             return Err(damaged);
@@ -239,34 +326,42 @@ impl<'a> Head<'a> {
                 1 => 129,
                 _ => return None,
             };
-            *self.quantisers.get_mut(usize::from(class & 15))? = Some(segment.get(..length)?);
+            *self.tables.get_mut(usize::from(class & 15))? = Some(segment.get(..length)?);
             segment = &segment[length..];
         }
         Some(())
     }
 
-    fn read_scan(&mut self, segment: &[u8], damaged: NoTable) -> Result<(), NoTable> {
+    fn read_scan(&mut self, segment: &[u8], types: Types, damaged: NoTable) -> Result<(), NoTable> {
         let Some((&count, rest)) = segment.split_first() else { return Err(damaged) };
         let count = usize::from(count);
-        if self.count == 0 || rest.len() != 2 * count + 3 {
+        if self.count == 0 || rest.len() != 2 * count + 3 || !(1..=self.count).contains(&count) {
             return Err(damaged);
         }
-        if count != self.count {
+        if count != self.count && types == Types::OfTables {
             return Err(NoTable::SeveralScans);
         }
-        // All coefficients at once; libjpeg warns about other values and decodes as if they were these.
-        if rest[2 * count..] != [0, 63, 0] {
-            return Err(NoTable::Headers);
+        let (channels, kind) = rest.split_at(2 * count);
+        let &[first, last, bits] = kind else { return Err(damaged) };
+        let (before, after) = (bits >> 4, bits & 15);
+        if !self.is_progressive {
+            // All coefficients at once; libjpeg warns about other values and decodes as if they were these.
+            if kind != [0, 63, 0] {
+                return Err(NoTable::Headers);
+            }
+        } else if !is_known(count, (first, last), (before, after)) {
+            return Err(damaged);
         }
-        for (place, &[id, tables]) in rest.as_chunks::<2>().0.iter().take(count).enumerate() {
+        self.scan = Scan { order: [0; 4], count, first, last, before, after };
+        for (place, &[id, tables]) in channels.as_chunks::<2>().0.iter().enumerate() {
             let Some(number) = self.channels().iter().position(|channel| channel.id == id) else {
                 return Err(damaged);
             };
-            if self.order[..place].contains(&number) || tables >> 4 > 3 || tables & 15 > 3 {
+            if self.scan.order[..place].contains(&number) || tables >> 4 > 3 || tables & 15 > 3 {
                 return Err(damaged);
             }
             (self.frame[number].dc, self.frame[number].ac) = (tables >> 4, tables & 15);
-            self.order[place] = number;
+            self.scan.order[place] = number;
         }
         Ok(())
     }
@@ -278,7 +373,7 @@ impl<'a> Head<'a> {
 
     /// In the order of the scan: the channel's number, the channel, and its DC and AC tables.
     pub(crate) fn codes(&self) -> impl Iterator<Item = (usize, &Channel, &Codes, &Codes)> {
-        self.order[..self.count].iter().filter_map(|&number| {
+        self.scan.channels().iter().filter_map(|&number| {
             let channel = &self.frame[number];
             let dc = self.dc.get(usize::from(channel.dc))?.as_ref()?;
             let ac = self.ac.get(usize::from(channel.ac))?.as_ref()?;
@@ -286,22 +381,34 @@ impl<'a> Head<'a> {
         })
     }
 
+    /// The DC and the AC codes of a channel of the scan.
+    pub(crate) fn codes_of(&self, channel: &Channel) -> (Option<&Codes>, Option<&Codes>) {
+        let dc = self.dc.get(usize::from(channel.dc)).and_then(Option::as_ref);
+        (dc, self.ac.get(usize::from(channel.ac)).and_then(Option::as_ref))
+    }
+
     /// Most blocks of a channel in an MCU, across and down.
     pub(crate) fn most_blocks(&self) -> (u32, u32) {
-        (self.frame[0].across.into(), self.frame[0].down.into())
+        (self.most.0.into(), self.most.1.into())
     }
 
     /// How many neighbours of a pixel, across and down, influence it through chroma upsampling, if the image is reduced by `by`.
     pub(crate) fn margins(&self, by: u32) -> (u32, u32) {
-        let first = self.frame[0];
         // A filter is used if two pixels share a value; in a reduced image, they may be two of four.
         let is_filtered = |one: u8, most: u8| one * 2 == most || (by > 1 && one < most);
         let margin = |is_filtered: bool| if is_filtered { 2 } else { 0 };
         let channels = self.channels();
-        let across = channels.iter().any(|channel| is_filtered(channel.across, first.across));
-        let down = channels.iter().any(|channel| is_filtered(channel.down, first.down));
+        let across = channels.iter().any(|channel| is_filtered(channel.across, self.most.0));
+        let down = channels.iter().any(|channel| is_filtered(channel.down, self.most.1));
         (margin(across), margin(down))
     }
+}
+
+/// Whether a progressive scan may have these coefficients and bits (G.1.1.1): DC alone, or AC of one channel; all bits from
+/// one on, or the next bit.
+fn is_known(channels: usize, (first, last): (u8, u8), (before, after): (u8, u8)) -> bool {
+    let has_coefficients = if first == 0 { last == 0 } else { channels == 1 && (first..64).contains(&last) };
+    has_coefficients && after <= 13 && (before == 0 || before == after + 1)
 }
 
 fn has_twins(channels: &[Channel]) -> bool {

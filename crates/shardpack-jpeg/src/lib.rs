@@ -9,7 +9,7 @@
 //! The caller that stores table and JPEG has to check with a hash that they belong together. No input makes a function panic.
 //! [`needed_bytes`] bounds the memory.
 //!
-//! Baseline and extended sequential Huffman coding, 8 bits, one scan. This crate opens no path and starts no thread; it reads
+//! Baseline, extended sequential and progressive Huffman coding, 8 bits; tables for JPEGs in one scan. This crate opens no path and starts no thread; it reads
 //! one environment variable, [`Level::from_environment`].
 
 mod bits;
@@ -23,6 +23,7 @@ mod no_table;
 mod planes;
 mod rect;
 mod scan;
+mod scans;
 mod simd;
 mod steps;
 mod stream;

@@ -71,7 +71,8 @@ impl Planes {
         let (most_across, most_down) = head.most_blocks();
         self.count = head.channels().len();
         (self.mcus, self.columns) = (*mcus, head.columns);
-        for (plane, channel) in self.planes.iter_mut().zip(head.channels()) {
+        let channels = head.channels().iter().zip(head.quantisers);
+        for (plane, (channel, quantiser)) in self.planes.iter_mut().zip(channels) {
             let (across, down) = (u32::from(channel.across), u32::from(channel.down));
             // A reduced image has its chroma from larger blocks rather than from a filter.
             let mut size = least;
@@ -95,7 +96,7 @@ impl Planes {
             plane.pixels_down = (most_down * least / (down * size)) as usize;
             let (pixels_across, pixels_down) = (plane.pixels_across as u32, plane.pixels_down as u32);
             plane.filter = Some(Filter::new(pixels_across, pixels_down, plane.width as u32, least == 1));
-            plane.steps = Some(steps(head.quantisers[usize::from(channel.quantiser) & 3]?)?);
+            plane.steps = Some(steps(quantiser?)?);
             plane.samples.resize(plane.row.checked_mul(plane.rows)?, 0);
         }
         Some(())

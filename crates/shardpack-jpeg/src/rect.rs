@@ -1,6 +1,4 @@
-//! The requested part of an image, and its position in the decoded pixels.
-//!
-//! Holds at all times: a [`Region`] of a decoder lies in the pixels that came with it.
+//! The requested part of an image, and the decoded part.
 
 /// A part of an image as its file stores it: an Exif orientation is not applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,14 +67,9 @@ pub enum Way {
     Whole,
 }
 
-/// Position of the requested pixels in a buffer of `[height, row_pixels, channels] uint8`: the columns `left .. left +
-/// width` of each row.
+/// What a buffer of `[height, width, channels] uint8` has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Length of a row of the buffer in pixels.
-    pub row_pixels: u32,
-    /// First column of the part in the buffer.
-    pub left: u32,
     /// Columns of the part, reduced: every pixel that overlaps the requested rectangle.
     pub width: u32,
     /// Rows of the part, reduced.
@@ -89,9 +82,6 @@ pub struct Region {
     pub reduced_by: u32,
     /// Method of decoding.
     pub way: Way,
-    /// The decoder continued after a warning, as libjpeg-turbo does if codes are damaged or missing: pixels may be
-    /// grey or wrong. Damage outside the part may go undetected.
-    pub has_warned: bool,
 }
 
 #[cfg(test)]

@@ -2,7 +2,17 @@
 
 use std::{num::NonZeroU16, path::Path};
 
-use shardpack_jpeg::{Decoder, Level, NoTable, Rect, Region, RegionRequest, Way, scan};
+use shardpack_jpeg::{Damage, Decoder, Level, NoTable, Rect, Region, RegionRequest, Way, scan};
+
+/// The tables of a JPEG with an entry for every so many MCUs; none for a type without tables.
+fn tables(name: &str, jpeg: &[u8], every: &[u16]) -> Vec<Vec<u8>> {
+    let table = |&every: &u16| match scan(jpeg, NonZeroU16::new(every).unwrap()) {
+        Ok(table) => Some(table),
+        Err(NoTable::Progressive | NoTable::SeveralScans | NoTable::Sampling) => None,
+        Err(why) => panic!("{name}: {why}"),
+    };
+    every.iter().filter_map(table).collect()
+}
 
 /// CRC-32 of ISO 3309.
 fn crc32(bytes: &[u8]) -> u32 {
@@ -26,7 +36,7 @@ fn all() -> Vec<(String, Vec<u8>, u32, u32)> {
 
 /// The size, which a refusal does not tell: of the only frame.
 fn size(jpeg: &[u8]) -> (u32, u32) {
-    let frame = jpeg.windows(4).position(|bytes| matches!(bytes, [0xFF, 0xC0 | 0xC1, 0, 11 | 17 | 20])).unwrap();
+    let frame = jpeg.windows(4).position(|bytes| matches!(bytes, [0xFF, 0xC0..=0xC2, 0, 11 | 17 | 20])).unwrap();
     let side = |at: usize| u32::from(u16::from_be_bytes([jpeg[at], jpeg[at + 1]]));
     (side(frame + 7), side(frame + 5))
 }
@@ -41,11 +51,13 @@ fn region(level: Level, jpeg: &[u8], table: Option<&[u8]>, rect: Rect, by: u32) 
 #[test]
 fn pixels_are_those_of_libjpeg_turbo_at_every_level_and_by_every_way() {
     let all = all();
-    assert!(all.len() > 300, "{}", all.len());
+    assert!(all.len() > 700, "{}", all.len());
+    let mut with_tables = 0;
     for (name, jpeg, by, sum) in all {
         let (width, height) = size(&jpeg);
         let whole = Rect { x: 0, y: 0, width, height };
-        let tables = [1, 5, u16::MAX].map(|every| scan(&jpeg, NonZeroU16::new(every).unwrap()).expect(&name));
+        let tables = tables(&name, &jpeg, &[1, 5, u16::MAX]);
+        with_tables += tables.len();
         for level in Level::all() {
             for table in tables.iter().map(|table| Some(table.as_slice())).chain([None]) {
                 let (region, pixels) = region(level, &jpeg, table, whole, by).expect(&name);
@@ -56,6 +68,7 @@ fn pixels_are_those_of_libjpeg_turbo_at_every_level_and_by_every_way() {
             }
         }
     }
+    assert!(with_tables > 900, "{with_tables}");
 }
 
 #[test]
@@ -69,12 +82,12 @@ fn a_part_is_that_of_the_whole() {
     for (name, jpeg, by, _) in all() {
         let (width, height) = size(&jpeg);
         let (_, whole) = region(level, &jpeg, None, Rect { x: 0, y: 0, width, height }, by).unwrap();
-        let table = scan(&jpeg, NonZeroU16::new(3).unwrap()).unwrap();
+        let tables = tables(&name, &jpeg, &[3]);
         for number in 0..8 {
             let (x, y) = (below(width), below(height));
             let rect = Rect { x, y, width: 1 + below(width - x), height: 1 + below(height - y) };
-            let (region, pixels) =
-                region(level, &jpeg, Some(&table[..]).filter(|_| number % 2 == 0), rect, by).unwrap();
+            let table = tables.first().filter(|_| number % 2 == 0).map(Vec::as_slice);
+            let (region, pixels) = region(level, &jpeg, table, rect, by).unwrap();
             let rows = (region.y..region.y + region.height).flat_map(|row| {
                 let at = (row * width.div_ceil(by) + region.x) as usize * 3;
                 &whole[at..at + region.width as usize * 3]
@@ -142,14 +155,81 @@ fn a_dc_value_that_8_bits_cannot_give_is_refused_by_every_way() {
     }
 }
 
+/// The offsets of the scans' headers, and of the end marker.
+fn scans(jpeg: &[u8]) -> Vec<usize> {
+    let markers = jpeg.windows(2).enumerate().filter(|(_, pair)| matches!(pair, [0xFF, 0xC4 | 0xDA | 0xD9]));
+    let mut found: Vec<usize> = Vec::new();
+    let mut start = 0;
+    for (at, pair) in markers {
+        match pair[1] {
+            // Tables stand before their scan.
+            0xC4 if start == 0 => start = at,
+            0xC4 => {}
+            _ => {
+                found.push(if start == 0 { at } else { start });
+                start = 0;
+            }
+        }
+    }
+    found
+}
+
 #[test]
-fn damage_is_an_error_and_never_pixels_or_a_panic() {
+fn scans_that_lack_bits_come_twice_or_contradict_the_others_are_refused() {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/jpegs/pixels");
-    for name in ["420-33x17.jpg", "444-restart-3B.jpg", "grey.jpg"] {
+    for name in ["420-bits.jpg", "420-progressive-60.jpg", "420-apart.jpg", "420-pair.jpg", "grey-progressive.jpg"] {
         let jpeg = std::fs::read(fixtures.join(name)).unwrap();
         let (width, height) = size(&jpeg);
         let whole = Rect { x: 0, y: 0, width, height };
-        let table = scan(&jpeg, NonZeroU16::new(2).unwrap()).unwrap();
+        let refused = |jpeg: &[u8]| region(Level::SCALAR, jpeg, None, whole, 1).map(drop).unwrap_err();
+        let at = scans(&jpeg);
+        assert!(at.len() > 2, "{name}: {at:?}");
+        let part = |scan: usize| &jpeg[at[scan]..at[scan + 1]];
+        for missing in 0..at.len() - 1 {
+            let without = [&jpeg[..at[missing]], &jpeg[at[missing + 1]..]].concat();
+            // Tables of a scan serve the later ones, too.
+            let why = refused(&without);
+            let is_expected = matches!(why, NoTable::Progressive | NoTable::Headers)
+                || matches!(why, NoTable::Damaged { what: Damage::HuffmanTable, .. })
+                || matches!(why, NoTable::Damaged { what: Damage::Code | Damage::Block, .. });
+            assert!(is_expected, "{name} without scan {missing}: {why}");
+        }
+        for scan in 0..at.len() - 1 {
+            let twice = [&jpeg[..at[scan + 1]], part(scan), &jpeg[at[scan + 1]..]].concat();
+            assert_eq!(refused(&twice), NoTable::Headers, "{name} with scan {scan} twice");
+        }
+        let stray = [&jpeg[..at[1]], &[7], &jpeg[at[1]..]].concat();
+        assert_eq!(refused(&stray), NoTable::Headers, "{name} with a byte between scans");
+    }
+}
+
+#[test]
+fn a_header_claims_no_memory_that_its_codes_cannot_fill() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/jpegs/pixels");
+    let mut jpeg = std::fs::read(fixtures.join("420-progressive-60.jpg")).unwrap();
+    let frame = jpeg.windows(2).position(|pair| pair == [0xFF, 0xC2]).unwrap();
+    jpeg[frame + 5..frame + 9].copy_from_slice(&[0x60, 0, 0x60, 0]);
+    let rect = Rect { x: 0, y: 0, width: 1, height: 1 };
+    let wanted = RegionRequest { rect, reduce_by: 1, padded: false };
+    let found = Decoder::new(Level::SCALAR).region(&jpeg, None, &wanted, u64::MAX, &mut Vec::new());
+    assert_eq!(found, Err(NoTable::Damaged { at: jpeg.len() as u64, what: Damage::Truncated }));
+}
+
+#[test]
+fn damage_is_an_error_and_never_pixels_or_a_panic() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/jpegs/pixels");
+    for name in [
+        "420-33x17.jpg",
+        "444-restart-3B.jpg",
+        "grey.jpg",
+        "420-progressive-33x17.jpg",
+        "440-bits.jpg",
+        "422-apart.jpg",
+    ] {
+        let jpeg = std::fs::read(fixtures.join(name)).unwrap();
+        let (width, height) = size(&jpeg);
+        let whole = Rect { x: 0, y: 0, width, height };
+        let tables = tables(name, &jpeg, &[2]);
         let level = *Level::all().last().unwrap();
         for end in 0..jpeg.len() {
             // The last two bytes are the end marker.
@@ -160,7 +240,7 @@ fn damage_is_an_error_and_never_pixels_or_a_panic() {
         for bit in (0..jpeg.len() * 8).step_by(5) {
             let mut damaged = jpeg.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            for table in [None, Some(&table[..])] {
+            for table in tables.iter().map(|table| Some(table.as_slice())).chain([None]) {
                 // A changed value of the same length is another image, which only a hash finds.
                 if let Ok((found, pixels)) = region(level, &damaged, table, whole, 1) {
                     assert_eq!(pixels.len(), (found.width * found.height * 3) as usize, "{name} bit {bit}");
