@@ -1,9 +1,9 @@
 //! Time to fill a slot of a training batch from a JPEG, on one thread, relative to decoding the whole JPEG.
 //!
-//!     cargo run --release -p shardpack-imaging --example training_speed --features turbo -- FOLDER [IMAGES [ROUNDS [CROPS]]]
+//!     cargo run --release -p shardpack-imaging --example training_speed -- FOLDER [IMAGES [ROUNDS [CROPS]]]
 //!
-//! The first row is the divisor of the others: libjpeg-turbo (without the feature: zune-jpeg) decodes the whole image to
-//! RGB. Contenders take turns with each image; the shortest round of an image counts.
+//! The first row is the divisor of the others: the whole image is decoded to RGB. Contenders take turns with each image; the
+//! shortest round of an image counts.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -26,14 +26,8 @@ use shardpack_format::{
 use shardpack_imaging::{
     Limits, check,
     crops::scan,
-    decode,
     training::{Axes, Cut, Dtype, Normalise, Options, Rect, Resize, Size, Transform, Worker},
 };
-
-#[cfg(feature = "turbo")]
-#[allow(unsafe_code, dead_code, reason = "libjpeg-turbo is C")]
-#[path = "../src/turbo.rs"]
-mod turbo;
 
 const SIZE: Size = Size::square(224);
 
@@ -154,8 +148,12 @@ fn contenders() -> Vec<(&'static str, Work)> {
     let random = options(Cut::random_resized(SIZE));
     let floats = Options { dtype: Dtype::Float32, normalise: Some(Normalise::IMAGENET), ..random };
     let halves = Options { dtype: Dtype::Float16, ..floats };
-    let mut contenders = full();
-    contenders.extend([
+    vec![
+        ("the whole image", whole()),
+        (
+            "its scan for a table",
+            Box::new(|image, _| drop(black_box(scan(&image.bytes, NonZeroU16::MIN.saturating_add(7))))),
+        ),
         ("RandomResizedCrop 224, flip, without tables", by_worker(random, false)),
         ("  with tables", by_worker(random, true)),
         ("  with tables, never reduced", by_worker(Options { reduce: false, ..random }, true)),
@@ -168,24 +166,12 @@ fn contenders() -> Vec<(&'static str, Work)> {
         ("  uint8 [3, H, W]", writing(random)),
         ("  float32", writing(floats)),
         ("  float16", writing(halves)),
-    ]);
-    contenders
+    ]
 }
 
-#[cfg(not(feature = "turbo"))]
-fn full() -> Vec<(&'static str, Work)> {
-    vec![("zune-jpeg, all of it", Box::new(zune))]
-}
-
-#[cfg(feature = "turbo")]
-fn full() -> Vec<(&'static str, Work)> {
-    let mut decoder = turbo::Decoder::new().unwrap();
-    let by_turbo = move |image: &Image, _| {
-        black_box(decoder.decode(&image.bytes, 3, (u32::MAX, u32::MAX), u64::MAX).expect("it was checked"));
-    };
-    vec![("libjpeg-turbo, all of it", Box::new(by_turbo)), ("zune-jpeg, all of it", Box::new(zune))]
-}
-
-fn zune(image: &Image, _key: u64) {
-    black_box(decode(&image.bytes, &Limits::default()).unwrap());
+fn whole() -> Work {
+    let mut worker = Worker::new(Limits::default());
+    Box::new(move |image, _| {
+        black_box(worker.decode(&image.bytes, false).unwrap());
+    })
 }

@@ -104,7 +104,6 @@ fn by_image(mut encoder: impl ImageEncoder, picture: &Picture, icc: Option<&[u8]
     written.map_err(|error| error.to_string())
 }
 
-#[cfg(not(feature = "turbo"))]
 fn jpeg(picture: &Picture, icc: Option<&[u8]>, quality: u8, bytes: &mut Vec<u8>) -> Result<(), String> {
     use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
     // Its feature `simd` is off: measured, the DCT for AVX2 rounds differently, so bytes would depend on the CPU.
@@ -117,37 +116,4 @@ fn jpeg(picture: &Picture, icc: Option<&[u8]>, quality: u8, bytes: &mut Vec<u8>)
     let written =
         said.and_then(|()| encoder.encode(&picture.pixels, picture.width as u16, picture.height as u16, color));
     written.map_err(|error| error.to_string())
-}
-
-#[cfg(feature = "turbo")]
-fn jpeg(picture: &Picture, icc: Option<&[u8]>, quality: u8, bytes: &mut Vec<u8>) -> Result<(), String> {
-    let mut encoder = crate::turbo::Encoder::new().ok_or("no memory for libjpeg-turbo")?;
-    // The sides were checked.
-    let size = (picture.width as u16, picture.height as u16);
-    let plain = encoder.encode(&picture.pixels, size, picture.layout.channels(), quality)?;
-    // Behind SOI and JFIF, whose length is fixed.
-    let (start, rest) = plain.split_at_checked(20).ok_or("a JPEG shorter than its header")?;
-    bytes.extend_from_slice(start);
-    if let Some(exif) = &picture.exif {
-        segment(bytes, 0xE1, &[b"Exif\0\0", exif])?;
-    }
-    // Source: ICC.1:2022, B.4: numbered from 1, each with the total count.
-    let chunks = icc.unwrap_or_default().chunks(65_519);
-    let count = u8::try_from(chunks.len()).map_err(|_| "a colour profile of more than 255 segments")?;
-    for (number, chunk) in (1..=count).zip(chunks) {
-        segment(bytes, 0xE2, &[b"ICC_PROFILE\0", &[number, count], chunk])?;
-    }
-    bytes.extend_from_slice(rest);
-    Ok(())
-}
-
-/// A marker segment. Source: ITU-T T.81, B.2.4.6.
-#[cfg(feature = "turbo")]
-fn segment(bytes: &mut Vec<u8>, marker: u8, parts: &[&[u8]]) -> Result<(), String> {
-    let length = 2 + parts.iter().map(|part| part.len()).sum::<usize>();
-    let length = u16::try_from(length).map_err(|_| format!("{length} bytes in one segment"))?;
-    bytes.extend_from_slice(&[0xFF, marker]);
-    bytes.extend_from_slice(&length.to_be_bytes());
-    parts.iter().for_each(|part| bytes.extend_from_slice(part));
-    Ok(())
 }

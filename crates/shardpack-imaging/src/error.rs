@@ -86,6 +86,13 @@ pub enum Refused {
     Unwritable(Kind, String),
     /// The requested part is not within the image, or is empty.
     NoSuchPart,
+    /// The part of a transform is not within the image of this size.
+    OutsideImage {
+        /// Pixels across.
+        width: u32,
+        /// Pixels down.
+        height: u32,
+    },
     /// A random crop is larger than the image with its padding.
     SmallerThanCrop {
         /// Pixels across, after the resize, with padding.
@@ -118,6 +125,9 @@ impl fmt::Display for Refused {
             Refused::Damaged(kind, what) => write!(f, "{} does not decode: {what}", name(kind)),
             Refused::Unsupported(kind, what) => write!(f, "{}: {what}", name(kind)),
             Refused::NoSuchPart => f.write_str("the wanted part is not within the image"),
+            Refused::OutsideImage { width, height } => {
+                write!(f, "the box is not within the image of {width} × {height} pixels")
+            }
             Refused::SmallerThanCrop { width, height } => {
                 write!(
                     f,

@@ -1,6 +1,6 @@
 //! The decoder of [`shardpack_jpeg`] for whole images, with the instructions that the environment names.
 
-use shardpack_jpeg::{Decoder, Level, Rect, RegionRequest};
+use shardpack_jpeg::{Decoder, Level, NoTable, Rect, RegionRequest};
 
 use crate::{Layout, Limits};
 
@@ -18,22 +18,24 @@ pub(crate) fn decoder() -> Decoder {
     Decoder::new(Level::from_environment().unwrap_or(Level::SCALAR))
 }
 
-/// Width, height and pixels in `layout`, grey or RGB, of a JPEG of this size, each of `by` × `by` pixels. `None` if the decoder
-/// does not know its type, or meets damage.
+/// Width, height and pixels in `layout`, grey or RGB, of a JPEG of this size, each of `by` × `by` pixels.
+///
+/// # Errors
+/// Types that the decoder does not know, and damage.
 pub(crate) fn whole(
     jpeg: &[u8],
     (width, height): (u32, u32),
     by: u32,
     layout: Layout,
     limits: &Limits,
-) -> Option<(u32, u32, Vec<u8>)> {
+) -> Result<(u32, u32, Vec<u8>), NoTable> {
     let rect = Rect { x: 0, y: 0, width, height };
     let wanted = RegionRequest { rect, reduce_by: by, padded: false };
     let mut pixels = Vec::new();
-    let region = decoder().region(jpeg, None, &wanted, limits.pixels, &mut pixels).ok()?;
+    let region = decoder().region(jpeg, None, &wanted, limits.pixels, &mut pixels)?;
     if layout == Layout::Gray8 {
         let grey = pixels.as_chunks::<3>().0.iter().map(|pixel| pixel[0]).collect();
         pixels = grey;
     }
-    Some((region.width, region.height, pixels))
+    Ok((region.width, region.height, pixels))
 }

@@ -3,8 +3,7 @@
 //!
 //! This crate opens no path, starts no thread and reads no clock. No input makes its functions panic (a panic of a
 //! decoder is a refusal), or allocate more than [`Limits`] allow; a [`Budget`] bounds the total of several threads.
-//! The same input gives the same output on every machine, whatever its CPU supports; the feature `turbo` gives other
-//! bytes, and [`ENGINE`] identifies the variant.
+//! The same input gives the same output on every machine, whatever its CPU supports.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::excessive_nesting))]
 
@@ -25,9 +24,6 @@ mod perceptual;
 mod picture;
 mod recipe;
 mod resize;
-#[cfg(feature = "turbo")]
-#[allow(unsafe_code, reason = "libjpeg-turbo is C")]
-mod turbo;
 
 pub use budget::{Budget, Reservation};
 pub use decode::{check, check_entropy, decode, orientation};
@@ -42,8 +38,4 @@ pub use recipe::{Change, Outcome, Recipe, Resize, apply, apply_within};
 
 /// Version of the code behind [`apply`]: equal versions give equal outputs. Its last number grows when a file is
 /// decoded to other pixels, or is no longer refused.
-pub const ENGINE: &str = if cfg!(feature = "turbo") {
-    "shardpack-jpeg 1, zune-jpeg 0.5, jpeg-decoder 0.3, fast_image_resize 6, libjpeg-turbo 3.1, decoders 3"
-} else {
-    "shardpack-jpeg 1, zune-jpeg 0.5, jpeg-decoder 0.3, fast_image_resize 6, jpeg-encoder 0.7, decoders 3"
-};
+pub const ENGINE: &str = "shardpack-jpeg 2, zune-jpeg 0.5, fast_image_resize 6, jpeg-encoder 0.7, decoders 3";

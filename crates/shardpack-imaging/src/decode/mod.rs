@@ -49,7 +49,6 @@ fn whole(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
 /// side at least twice `size`. The decoder's reduction averages squares; the good filter after it hides the
 /// difference, as with Pillow's `reducing_gap=2`.
 pub(crate) fn decode_for(bytes: &[u8], size: Option<(u32, u32)>, limits: &Limits) -> Result<Picture, Refused> {
-    // Without a size, libjpeg-turbo is still faster.
     let (width, height) = size.unwrap_or((u32::MAX, u32::MAX));
     let at_least = (width.saturating_mul(2), height.saturating_mul(2));
     let is_jpeg = Kind::detect(bytes) == Kind::Jpeg && truncation::is_whole(bytes, Kind::Jpeg);

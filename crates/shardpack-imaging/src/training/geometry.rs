@@ -9,7 +9,7 @@ use super::{
     shape::{Rect, Size},
     transform::{Cut, Filter, Options, Padding, Resize},
 };
-use crate::Refused;
+use crate::{Refused, crops};
 
 /// A rectangle whose edges may lie within pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,6 +79,7 @@ pub(super) fn plan(options: &Options, log_ratio: (f64, f64), source: (u32, u32),
     let all = Rect { left: 0, top: 0, width: source.0, height: source.1 };
     let geometry = match options.cut {
         Cut::Whole { size } => whole(all, size),
+        Cut::Box { rect, size } => whole(rect, size),
         Cut::RandomResized { size, scale, ratio } => {
             whole(random_resized(source, scale, ratio, log_ratio, draws), size)
         }
@@ -99,8 +100,12 @@ pub(super) fn plan(options: &Options, log_ratio: (f64, f64), source: (u32, u32),
     Geometry { flip, flip_vertical, stored: source, ..geometry }
 }
 
-/// Refuses an image that is smaller than a random crop.
+/// Refuses an image that is smaller than a random crop, or has no such part.
 pub(super) fn admit(cut: &Cut, source: (u32, u32)) -> Result<(), Refused> {
+    if let &Cut::Box { rect: Rect { left, top, width, height }, .. } = cut {
+        let is_within = crops::Rect { x: left, y: top, width, height }.is_within(source.0, source.1);
+        return if is_within { Ok(()) } else { Err(Refused::OutsideImage { width: source.0, height: source.1 }) };
+    }
     let &Cut::Random { resize, size, padding, pad_if_needed } = cut else { return Ok(()) };
     let resized = resized(source, resize);
     let (before, after) = padded(resized, size, padding, pad_if_needed);

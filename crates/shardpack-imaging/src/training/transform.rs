@@ -9,7 +9,7 @@ use super::{
     geometry::{self, Geometry},
     mixing::{self, Mixing},
     random,
-    shape::{Axes, Dtype, Size},
+    shape::{Axes, Dtype, Rect, Size},
     slot::Levels,
 };
 use crate::Refused;
@@ -52,6 +52,13 @@ pub enum Cut {
         /// Whether smaller images are padded further, on both sides by what is missing; otherwise they are refused.
         pad_if_needed: bool,
     },
+    /// The pixels of a rectangle, resized. An image that lacks some of them is refused.
+    Box {
+        /// The rectangle, not empty.
+        rect: Rect,
+        /// Size of the output.
+        size: Size,
+    },
     /// A random part of random area and aspect, resized: `RandomResizedCrop`.
     RandomResized {
         /// Size of the output.
@@ -75,6 +82,7 @@ impl Cut {
             Cut::Whole { size }
             | Cut::Center { size, .. }
             | Cut::Random { size, .. }
+            | Cut::Box { size, .. }
             | Cut::RandomResized { size, .. } => size,
         }
     }
@@ -218,7 +226,10 @@ impl Transform {
                 }
                 log_ratio = (random::ln(ratio.0), random::ln(ratio.1));
             }
-            Cut::Whole { .. } | Cut::Center { resize: Resize::Not, .. } => {}
+            Cut::Box { rect: Rect { width, height, .. }, .. } if width == 0 || height == 0 => {
+                return unusable("box: it is empty".to_owned());
+            }
+            Cut::Whole { .. } | Cut::Box { .. } | Cut::Center { resize: Resize::Not, .. } => {}
         }
         for flip in [options.flip, options.flip_vertical] {
             if !(0.0..=1.0).contains(&flip) {

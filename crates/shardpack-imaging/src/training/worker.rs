@@ -69,11 +69,8 @@ pub struct Worker {
 /// A buffer that a huge image has made longer than this is freed: 16 million pixels.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 
-/// The pixels in the buffer: `covered` is their place in the image, in pixels of `by` times `by`, stored as columns `left
-/// ..` of rows of `row_pixels`.
+/// The pixels in the buffer: `covered` is their place in the image, in pixels of `by` times `by`.
 struct DecodedPart {
-    row_pixels: u32,
-    left: u32,
     covered: Rect,
     by: u32,
 }
@@ -91,7 +88,7 @@ struct DecodedWindow {
 impl DecodedPart {
     /// The pixels of a cut: exactly those that overlap its window, so that its neighbours have no influence.
     fn window(&self, geometry: &Geometry) -> DecodedWindow {
-        let Self { row_pixels, covered, by, .. } = *self;
+        let Self { covered, by } = *self;
         let turn = geometry.turn;
         let stored = turn.stored(geometry.window, geometry.stored);
         let whole = crops::Rect { x: stored.left, y: stored.top, width: stored.width, height: stored.height };
@@ -100,8 +97,8 @@ impl DecodedPart {
         let (across, down) = turn.beside(stored, inner, by);
         let (width, height) = (inner.width, inner.height);
         let region = within(reduced(geometry.region, (across, down), by), turn.size((width, height)));
-        let (left, top) = (self.left + inner.left - covered.left, inner.top - covered.top);
-        DecodedWindow { top, row_pixels, left, width, height, region }
+        let (left, top) = (inner.left - covered.left, inner.top - covered.top);
+        DecodedWindow { top, row_pixels: covered.width, left, width, height, region }
     }
 }
 
@@ -320,7 +317,7 @@ impl Worker {
         let rect = crops::Rect { x: 0, y: 0, width: header.width, height: header.height };
         match self.decoder.region(bytes, None, &RegionRequest { rect, reduce_by: 1, padded: false }, &mut self.decoded)
         {
-            Ok(decoded) => Ok(!decoded.has_warned && (decoded.row_pixels, decoded.left) == (header.width, 0)),
+            Ok(_) => Ok(true),
             Err(Refused::NoSuchPart) => Ok(false),
             Err(refused) => Err(refused),
         }
@@ -344,14 +341,13 @@ impl Worker {
             views.iter().zip(&cuts).map(|(view, cut)| if view.options().reduce { reduction(cut) } else { 1 });
         let wanted = RegionRequest { rect, reduce_by: reductions.min().unwrap_or(1), padded: true };
         let region = match self.decoder.region(bytes, table, &wanted, &mut self.decoded) {
-            Ok(region) if !region.has_warned => region,
-            // A stricter decoder has to decide whether that is damage, and a decoder that parses the headers
-            // differently has to report the size.
-            Ok(_) | Err(Refused::NoSuchPart) => return Ok(None),
+            Ok(region) => region,
+            // A decoder that parses the headers differently has to report the size.
+            Err(Refused::NoSuchPart) => return Ok(None),
             Err(refused) => return Err(refused),
         };
         let covered = Rect { left: region.x, top: region.y, width: region.width, height: region.height };
-        let decoded = DecodedPart { row_pixels: region.row_pixels, left: region.left, covered, by: region.reduced_by };
+        let decoded = DecodedPart { covered, by: region.reduced_by };
         let oddities = Oddities::detect(bytes, header, Some(jpeg));
         let outcome = Outcome { oddities, way: region.way, reduced_by: region.reduced_by, geometry: None };
         Ok(Some((outcome, cuts, decoded)))
@@ -383,7 +379,7 @@ impl Worker {
         oddities.set(Oddity::Alpha, picture.layout().has_alpha());
         oddities.set(Oddity::Turned, picture.orientation() != 1);
         let outcome = Outcome { oddities, way: Way::Whole, reduced_by: 1, geometry: None };
-        Ok((outcome, cuts, DecodedPart { row_pixels: covered.width, left: 0, covered, by: 1 }))
+        Ok((outcome, cuts, DecodedPart { covered, by: 1 }))
     }
 
     /// Writes the pixels of the region into `self.resized`, `[placed.height, placed.width, 4]`.

@@ -80,14 +80,14 @@ impl Frame {
         Ok(None)
     }
 
-    /// Whether pixels can be made only after all scans are read, or only by a decoder that works so.
-    pub(super) fn comes_in_several_scans(&self) -> bool {
-        !self.is_sequential || self.needs_another_decoder()
+    /// Whether coefficients are refined from scan to scan.
+    pub(super) fn is_progressive(&self) -> bool {
+        !self.is_sequential
     }
 
     /// Whether zune-jpeg 0.5 decodes it wrongly: with channels in separate scans, it misplaces rows of subsampled
     /// channels and data behind restart markers; if luma has fewer pixels than chroma, all pixels are wrong.
-    pub(super) fn needs_another_decoder(&self) -> bool {
+    pub(super) fn needs_shardpack_jpeg(&self) -> bool {
         self.is_odd || self.is_sequential && self.of_first_scan < self.channels
     }
 }

@@ -1,15 +1,15 @@
-//! Decodes whole JPEGs: with shardpack-jpeg those in one scan, and the others, and those that it finds damaged, with zune-jpeg in
-//! strict mode, because its tolerant mode fills missing data with grey and reports no error.
+//! Decodes whole JPEGs with shardpack-jpeg; those that it refuses, with zune-jpeg in strict mode, because its tolerant mode fills
+//! missing data with grey and reports no error.
 //!
-//! jpeg-decoder decodes the JPEGs for which zune-jpeg and libjpeg-turbo disagree; a JPEG that neither supports is
-//! refused with a reason.
+//! JPEGs that zune-jpeg decodes wrongly, and that shardpack-jpeg refuses, are refused with a reason.
 
 mod frame;
 
 use std::borrow::Cow;
 
 use image::metadata::Orientation;
-use shardpack_format::{image_header::Kind, threads};
+use shardpack_format::image_header::Kind;
+use shardpack_jpeg::NoTable;
 use zune_jpeg::{
     JpegDecoder,
     errors::DecodeErrors,
@@ -63,9 +63,9 @@ fn open<'a>(bytes: &'a [u8], limits: &Limits) -> Result<(JpegDecoder<ZCursor<&'a
     Ok((decoder, layout))
 }
 
-/// Whether a decoder has to keep all coefficients, or all channels, before it makes pixels.
+/// Whether zune-jpeg has to keep all coefficients before it makes pixels.
 pub(crate) fn keeps_coefficients(bytes: &[u8]) -> bool {
-    Frame::parse(bytes).is_ok_and(|frame| frame.is_none_or(|frame| frame.comes_in_several_scans()))
+    Frame::parse(bytes).is_ok_and(|frame| frame.is_none_or(|frame| frame.is_progressive()))
 }
 
 /// Exif orientation.
@@ -86,20 +86,23 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> 
     let bytes = tidy(bytes);
     let frame = Frame::parse(&bytes)?;
     let (mut decoder, layout) = open(&bytes, limits)?;
-    if frame.is_some_and(|frame| frame.needs_another_decoder()) {
-        return picture(&decoder, by_another(&bytes, layout, limits)?, layout);
-    }
     let (width, height) = decoder.dimensions().unwrap_or_default();
     let size = (width as u32, height as u32);
-    if let Some(pixels) = jpeg::whole(&bytes, size, 1, layout, limits) {
-        return picture(&decoder, pixels, layout);
-    }
-    let pixels = decoder.decode().map_err(by_zune)?;
-    picture(&decoder, (size.0, size.1, pixels), layout)
+    let pixels = match jpeg::whole(&bytes, size, 1, layout, limits) {
+        Ok(pixels) => pixels,
+        Err(why) if frame.is_some_and(|frame| frame.needs_shardpack_jpeg()) => return Err(refused(why)),
+        Err(_) => (size.0, size.1, decoder.decode().map_err(by_zune)?),
+    };
+    picture(&decoder, pixels, layout)
 }
 
-/// Decodes a whole JPEG to half, a quarter or an eighth of its size, if that is `at_least` as large and a faster
-/// decoder is available; `None` if there is none, or it reports any error or warning.
+/// The reason why shardpack-jpeg refuses a JPEG that no other decoder can decode.
+fn refused(why: NoTable) -> Refused {
+    if why.is_damage() { damaged(why) } else { Refused::Unsupported(Kind::Jpeg, format!("{why}: not decoded here")) }
+}
+
+/// Decodes a whole JPEG to half, a quarter or an eighth of its size, if that is `at_least` as large; `None` for a JPEG that
+/// shardpack-jpeg refuses.
 pub(super) fn decode_reduced(bytes: &[u8], at_least: (u32, u32), limits: &Limits) -> Option<Picture> {
     let bytes = tidy(bytes);
     let (decoder, layout) = open(&bytes, limits).ok()?;
@@ -107,73 +110,8 @@ pub(super) fn decode_reduced(bytes: &[u8], at_least: (u32, u32), limits: &Limits
     let size = (width as u32, height as u32);
     let is_enough = |by: &u32| size.0.div_ceil(*by) >= at_least.0 && size.1.div_ceil(*by) >= at_least.1;
     let by = [8, 4, 2].into_iter().find(is_enough).unwrap_or(1);
-    let pixels = jpeg::whole(&bytes, size, by, layout, limits).or_else(|| reduced(&bytes, layout, at_least, limits))?;
+    let pixels = jpeg::whole(&bytes, size, by, layout, limits).ok()?;
     picture(&decoder, pixels, layout).ok()
-}
-
-/// All pixels, with the crate jpeg-decoder.
-fn by_another(bytes: &[u8], layout: Layout, limits: &Limits) -> Result<(u32, u32, Vec<u8>), Refused> {
-    let by_decoder = |error: jpeg_decoder::Error| match error {
-        jpeg_decoder::Error::Io(error) => {
-            of_threads(&error);
-            damaged("truncated")
-        }
-        error => damaged(plain(&error.to_string())),
-    };
-    let mut decoder = jpeg_decoder::Decoder::new(bytes);
-    decoder.set_max_decoding_buffer_size(usize::try_from(limits.bytes).unwrap_or(usize::MAX));
-    let pixels = decoder.decode().map_err(by_decoder)?;
-    let info = decoder.info().ok_or_else(|| damaged("no size"))?;
-    match (info.pixel_format, layout) {
-        (jpeg_decoder::PixelFormat::L8, Layout::Gray8) | (jpeg_decoder::PixelFormat::RGB24, Layout::Rgb8) => {
-            Ok((info.width.into(), info.height.into(), pixels))
-        }
-        _ => {
-            let what = "four inks in separate scans are not decoded here";
-            Err(Refused::Unsupported(Kind::Jpeg, what.to_owned()))
-        }
-    }
-}
-
-/// jpeg-decoder starts its own threads: bytes in memory can only end early, so any other system error is from a
-/// thread.
-fn of_threads(error: &std::io::Error) {
-    if error.kind() != std::io::ErrorKind::UnexpectedEof && error.raw_os_error().is_some() {
-        threads::refused();
-    }
-}
-
-/// With libjpeg-turbo, which is faster at any size.
-#[cfg(feature = "turbo")]
-fn reduced(bytes: &[u8], layout: Layout, at_least: (u32, u32), limits: &Limits) -> Option<(u32, u32, Vec<u8>)> {
-    crate::turbo::Decoder::new()?.decode(bytes, layout.channels(), at_least, limits.pixels)
-}
-
-/// With the crate jpeg-decoder, for a quarter and less. Measured: photographs of 12 million pixels at a quarter or an
-/// eighth take less than half of zune-jpeg's time, at half 0.93 times its time; at full size jpeg-decoder is slower.
-#[cfg(not(feature = "turbo"))]
-fn reduced(bytes: &[u8], layout: Layout, at_least: (u32, u32), limits: &Limits) -> Option<(u32, u32, Vec<u8>)> {
-    let side = |side: u32| u16::try_from(side).ok();
-    let mut decoder = jpeg_decoder::Decoder::new(bytes);
-    decoder.set_max_decoding_buffer_size(usize::try_from(limits.bytes).ok()?);
-    decoder.read_info().ok()?;
-    let whole = decoder.info()?;
-    let (width, height) = decoder.scale(side(at_least.0)?, side(at_least.1)?).ok()?;
-    let format = match layout {
-        Layout::Gray8 => jpeg_decoder::PixelFormat::L8,
-        _ => jpeg_decoder::PixelFormat::RGB24,
-    };
-    if whole.pixel_format != format || width > whole.width.div_ceil(4) || height > whole.height.div_ceil(4) {
-        return None;
-    }
-    match decoder.decode() {
-        Ok(pixels) => Some((width.into(), height.into(), pixels)),
-        Err(jpeg_decoder::Error::Io(error)) => {
-            of_threads(&error);
-            None
-        }
-        Err(_) => None,
-    }
 }
 
 /// Pixels with the metadata from the headers.
