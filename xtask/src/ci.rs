@@ -97,27 +97,14 @@ fn others(full: bool, peers: bool, fuzz_seconds: u64) -> Vec<Step> {
         );
     }
     if !full {
-        println!("the feature turbo, fuzzing and sweeps are done with --full only");
+        println!("fuzzing and sweeps are done with --full only");
         return others;
     }
-    let turbo = || match tools::path() {
-        Err(error) => {
-            println!("libjpeg-turbo does not build here, and its feature is NOT tested: {error}");
-            Ok(())
-        }
-        Ok(path) => {
-            let (words, variables) = ("--package shardpack-imaging --features turbo", [("PATH", path.into())]);
-            let mut jobs = test_programs::jobs(words, &variables)?;
-            jobs.push(test_programs::doc_job(words, &variables));
-            test_programs::run_all(jobs)
-        }
-    };
     // The readers that stand in for HDF5 and parquet; all other tests have the real ones.
     let without = || run(&mut cargo("test --package shardpack-foreign --no-default-features --lib"));
-    others.extend::<[Step; 4]>([
+    others.extend::<[Step; 3]>([
         ("test of a build without readers", Box::new(without)),
         ("fuzz", Box::new(move || fuzz::all(fuzz_seconds, is_ci()))),
-        ("test of turbo", Box::new(turbo)),
         ("a fresh machine", Box::new(fresh::all)),
     ]);
     others

@@ -1,7 +1,6 @@
 //! Fuzz tasks (`fuzz`): libFuzzer on stable Rust, without cargo-fuzz.
 //!
 //! Compiler flags are those of cargo-fuzz without a sanitizer: counters and comparisons for libFuzzer, checks on.
-//! C code is compiled with AddressSanitizer.
 
 use std::{
     fs,
@@ -16,7 +15,7 @@ use crate::{
     Result,
     arguments::Arguments,
     command::{cargo, command, is_installed, output, remove, root, run, shardpack, target, typed, write},
-    python, tools,
+    python,
 };
 
 const TARGETS: [&str; 29] = [
@@ -46,16 +45,18 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 /// Profile for a few seconds of fuzzing: optimizing would take longer than it saves.
 const QUICKLY_BUILT: [(&str, &str); 2] =
     [("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"), ("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")];
-/// The target that decodes with libjpeg-turbo, if built with that feature.
-const WITH_C: &str = "crops";
-/// Puts the C code of libjpeg-turbo under AddressSanitizer, with the runtime of the C compiler. The runtime's allocator also serves
-/// Rust, so it detects C code that runs past the end of a Rust buffer. Rust itself is not instrumented: the stable compiler has no
-/// sanitizers.
-const ADDRESS_LINK: &str = "-Clink-arg=-fsanitize=address";
-const ADDRESS_C: &str = "-fsanitize=address -fno-omit-frame-pointer";
-/// Disables the SIMD of libjpeg-turbo: compilers do not instrument assembly, so the C code runs instead.
-const ADDRESS_RUN: (&str, &str) = ("JSIMD_FORCENONE", "1");
 const MAX_BYTES: u64 = 64 << 10;
+/// Seeds of the target `crops`, in fixtures.
+const JPEGS: [&str; 8] = [
+    "photos/textures/fur.jpg",
+    "jpegs/420.jpg",
+    "jpegs/422.jpg",
+    "jpegs/444.jpg",
+    "jpegs/410.jpg",
+    "jpegs/420-scans.jpg",
+    "jpegs/chroma.jpg",
+    "jpegs/pixels/440-bits.jpg",
+];
 /// Folder of packed seeds, relative to the target folder.
 const PACKED: &str = "fuzz-seeds";
 const LIMITS: [&str; 4] = ["-timeout=10", "-rss_limit_mb=2048", "-max_len=65536", "-print_final_stats=1"];
@@ -64,27 +65,19 @@ const LIMITS: [&str; 4] = ["-timeout=10", "-rss_limit_mb=2048", "-max_len=65536"
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let seconds = arguments.number("--seconds")?.unwrap_or(60);
     let replay = arguments.value("--replay")?;
-    let is_address = arguments.flag("--address");
     let name = arguments.word();
     arguments.end()?;
-    if is_address && name.as_deref() != Some(WITH_C) {
-        return Err(format!("--address is for C code, which is in the target {WITH_C} alone"));
-    }
     if let Some(unknown) = name.as_deref().filter(|name| !TARGETS.contains(name)) {
         return Err(format!("no target {unknown:?}; there are {}", TARGETS.join(", ")));
     }
-    let profile = if is_address { &QUICKLY_BUILT[..] } else { &[] };
-    let programs = build(profile, is_address)?;
+    let programs = build(&[])?;
     match (name, replay) {
-        (Some(name), Some(file)) => {
-            let mut replay = command(programs.join(name), [file]);
-            run(replay.envs(address_variables(is_address)?))
-        }
+        (Some(name), Some(file)) => run(&mut command(programs.join(name), [file])),
         (None, Some(_)) => Err("--replay needs the target".to_owned()),
         (Some(name), None) => {
             run(&mut cargo("build --package shardpack"))?;
             pack_seeds()?;
-            fuzz_one(&programs, &name, seconds, is_address)
+            fuzz_one(&programs, &name, seconds)
         }
         (None, None) => {
             run(&mut cargo("build --package shardpack"))?;
@@ -101,14 +94,7 @@ pub fn all(seconds: u64, required: bool) -> Result<()> {
         println!("there is no C++ compiler, which libFuzzer needs: NOT fuzzed");
         return Ok(());
     }
-    fuzz_all(&build(&QUICKLY_BUILT, false)?, seconds)?;
-    match tools::path() {
-        Ok(_) => fuzz_one(&build(&QUICKLY_BUILT, true)?, WITH_C, seconds, true),
-        Err(error) => {
-            println!("libjpeg-turbo does not build here, and its C code is NOT fuzzed: {error}");
-            Ok(())
-        }
-    }
+    fuzz_all(&build(&QUICKLY_BUILT)?, seconds)
 }
 
 /// Fuzzes as many targets at a time as there are cores; each target takes one core.
@@ -117,7 +103,7 @@ fn fuzz_all(programs: &Path, seconds: u64) -> Result<()> {
     let next = AtomicUsize::new(0);
     let work = || {
         while let Some(name) = TARGETS.get(next.fetch_add(1, Ordering::Relaxed)) {
-            fuzz_one(programs, name, seconds, false)?;
+            fuzz_one(programs, name, seconds)?;
         }
         Ok(())
     };
@@ -130,51 +116,25 @@ fn fuzz_all(programs: &Path, seconds: u64) -> Result<()> {
     })
 }
 
-/// Builds the targets with these profile settings, or only [`WITH_C`] with its C code under AddressSanitizer. Returns the output
-/// folder.
-fn build(profile: &[(&str, &str)], is_address: bool) -> Result<PathBuf> {
+/// Builds the targets with these profile settings. Returns the output folder.
+fn build(profile: &[(&str, &str)]) -> Result<PathBuf> {
     let version = output(&mut command("rustc", ["--version", "--verbose"]))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc names no host")?;
-    let folder = target(if is_address { "fuzz-address" } else { "fuzz" });
-    // With --target, RUSTFLAGS do not apply to build scripts, nor do C flags with a target's name.
-    let mut build = match is_address {
-        false => cargo("build --quiet --release --bins --manifest-path fuzz/Cargo.toml --target"),
-        true => cargo(
-            "rustc --quiet --release --no-default-features --features turbo --manifest-path fuzz/Cargo.toml --target",
-        ),
-    };
-    build.arg(host).env("CARGO_TARGET_DIR", &folder).envs(profile.iter().copied());
-    match is_address {
-        false => build.env("RUSTFLAGS", FLAGS),
-        // rustc leaves out the libraries that the C compiler would add.
-        true => build
-            .args(["--bin", WITH_C, "--", "-Clink-arg=-lasan"])
-            .env("RUSTFLAGS", format!("{FLAGS} {ADDRESS_LINK}"))
-            .env(format!("CFLAGS_{}", host.replace('-', "_")), ADDRESS_C)
-            .env("PATH", tools::path()?),
-    };
+    let folder = target("fuzz");
+    // With --target, RUSTFLAGS do not apply to build scripts.
+    let mut build = cargo("build --quiet --release --bins --manifest-path fuzz/Cargo.toml --target");
+    build.arg(host).env("CARGO_TARGET_DIR", &folder).envs(profile.iter().copied()).env("RUSTFLAGS", FLAGS);
     run(&mut build)?;
     Ok(folder.join(host).join("release"))
 }
 
-/// Variables for a program with C code under AddressSanitizer: the runtime must be loaded first.
-fn address_variables(is_address: bool) -> Result<Vec<(&'static str, String)>> {
-    if !is_address {
-        return Ok(Vec::new());
-    }
-    let runtime = output(&mut command("cc", ["-print-file-name=libasan.so"]))?;
-    Ok(vec![(ADDRESS_RUN.0, ADDRESS_RUN.1.to_owned()), ("LD_PRELOAD", runtime.trim().to_owned())])
-}
-
-fn fuzz_one(programs: &Path, name: &str, seconds: u64, is_address: bool) -> Result<()> {
+fn fuzz_one(programs: &Path, name: &str, seconds: u64) -> Result<()> {
     let (corpus, artifacts) = (root().join("fuzz/corpus").join(name), root().join("fuzz/artifacts").join(name));
     seed(name, &corpus)?;
     fs::create_dir_all(&artifacts).map_err(|error| format!("{}: {error}", artifacts.display()))?;
     let prefix = format!("-artifact_prefix={}/", artifacts.display());
     let mut fuzz = command(programs.join(name), LIMITS);
     fuzz.args([prefix, format!("-max_total_time={seconds}")]).arg(&corpus).stderr(Stdio::piped());
-    fuzz.envs(address_variables(is_address)?);
-    let flag = if is_address { " --address" } else { "" };
     let mut child = fuzz.spawn().map_err(|error| format!("cannot run {}: {error}", typed(&fuzz)))?;
 
     let (mut first, mut last, mut runs, mut log) = (None, 0, String::new(), Vec::new());
@@ -195,7 +155,7 @@ fn fuzz_one(programs: &Path, name: &str, seconds: u64, is_address: bool) -> Resu
         let found = log.iter().rev().find_map(|line| line.split("Test unit written to ").nth(1));
         let replay = found.map_or_else(
             || format!("no input was written, see {}", artifacts.display()),
-            |file| format!("cargo xtask fuzz {name}{flag} --replay {file}"),
+            |file| format!("cargo xtask fuzz {name} --replay {file}"),
         );
         return Err(format!("{name}: {status}\n  help: {replay}"));
     }
@@ -204,7 +164,7 @@ fn fuzz_one(programs: &Path, name: &str, seconds: u64, is_address: bool) -> Resu
     }
     let inputs = fs::read_dir(&corpus).map_or(0, Iterator::count);
     let first = first.unwrap_or(0);
-    println!("{name}{flag}: {runs} runs in {seconds} s, coverage {first} to {last}, {inputs} inputs kept");
+    println!("{name}: {runs} runs in {seconds} s, coverage {first} to {last}, {inputs} inputs kept");
     Ok(())
 }
 
@@ -335,8 +295,7 @@ fn seed(name: &str, corpus: &Path) -> Result<()> {
         "crops" => {
             // The first bytes pick distances and a part.
             let fixtures = root().join("fixtures");
-            for name in ["photos/textures/fur.jpg", "jpegs/420.jpg", "jpegs/422.jpg", "jpegs/444.jpg", "jpegs/410.jpg"]
-            {
+            for name in JPEGS {
                 let path = fixtures.join(name);
                 let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
                 write(&corpus.join(name.replace('/', "-")), [&[8, 3, 40, 30, 90, 80][..], &bytes].concat())?;

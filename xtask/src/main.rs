@@ -42,7 +42,6 @@ cargo xtask check                              what runs no test: format, clippy
 cargo xtask package [--full]                   build the Python package and test it; --full: for use, and with PyTorch
 cargo xtask fuzz [TARGET] [--seconds N]        fuzz one target or all of them
 cargo xtask fuzz TARGET --replay FILE          run one input
-cargo xtask fuzz crops --address               with libjpeg-turbo, its C code under AddressSanitizer
 cargo xtask bench [--quick] [--small K] [ROW…] measure; no ROW: all of them
 cargo xtask shuffle-quality [--keep]           simulate how well epochs are shuffled, here and by other loaders
 cargo xtask training-order [--seeds N]         train a small network on each order
@@ -53,9 +52,9 @@ cargo xtask count                              lines of each crate without tests
 cargo xtask fresh [--first]                    both commands of the README in a root with nothing else; --first: packing alone
 cargo xtask dist                               make what a release hands out, in target/dist, and try it in empty roots
 
-  test: CI=true asks the readers of others too, and clippy, rustdoc and cargo-deny; --full all that, fuzzing, turbo and sweeps
+  test: CI=true asks the readers of others too, and clippy, rustdoc and cargo-deny; --full all that, fuzzing and sweeps
   bench: --quick takes 3 rounds instead of 5, --rounds N takes N; --small K makes trees K times as small and leaves docs/ alone;
-         rows: pack peers formats format-peers convert lmdb values selection resize cold slow verify read raw training training-peers
+         rows: pack peers formats format-peers convert lmdb values selection resize cold slow verify read raw parts training training-peers
                loops waits scale listing
          training, training-peers, waits: --photos FOLDER takes its JPEGs and leaves docs/ alone; --under WORDS puts them before each
                command that reads, as in --under 'taskset -c 0,1'

@@ -13,7 +13,6 @@ use crate::{
     command::{cargo_of_tests, command, remove, run, smaller_in_ci, target, typed},
     python,
     test_programs::{self, Job, run_all},
-    tools,
 };
 
 /// The environment with the tools that build and test the package.
@@ -49,12 +48,9 @@ pub const BUILD: &str = "build --workspace --lib --bins --tests --examples";
 enum Build {
     /// The library of the tests' build, with the features of the workspace; maturin has no part in it.
     Debug,
-    /// maturin's debug build, with the features of [`Build::Fast`]: a tenth of its time.
+    /// maturin's debug build: a tenth of the time of a release.
     Unoptimized,
-    /// Release build without C code: enough if nothing is decoded.
-    Plain,
-    /// Release build, with libjpeg-turbo if it builds here.
-    Fast,
+    Release,
 }
 
 fn wheel(python: &Path, how: Build) -> Result<PathBuf> {
@@ -82,30 +78,13 @@ fn maturin(python: &Path, how: Build, folder: &Path) -> Result<()> {
     // `dist` decides which systems the wheel supports.
     let profile = if how == Build::Unoptimized { "dev" } else { "release" };
     build.args(["--compatibility", "linux", "--profile", profile, "--out"]).arg(folder);
-    if how != Build::Plain {
-        match tools::path() {
-            Ok(path) => {
-                build.args(["--features", "turbo"]).env("PATH", path);
-            }
-            Err(error) => println!("libjpeg-turbo does not build here, and the wheel lacks it: {error}"),
-        }
-    }
     run(&mut build)
 }
 
 /// The Python of the environment with the release package installed.
 pub fn installed() -> Result<PathBuf> {
-    installed_as(Build::Fast)
-}
-
-/// [`installed`] without libjpeg-turbo, which takes long to build.
-pub fn installed_plain() -> Result<PathBuf> {
-    installed_as(Build::Plain)
-}
-
-fn installed_as(how: Build) -> Result<PathBuf> {
     let python = environment()?;
-    install(&python, &wheel(&python, how)?)?;
+    install(&python, &wheel(&python, Build::Release)?)?;
     Ok(python)
 }
 
@@ -134,7 +113,7 @@ pub fn run_alone(jobs: Vec<Job>) -> Result<()> {
 pub fn jobs(peers: bool, full: bool) -> Result<Vec<Job>> {
     let python = environment()?;
     let how = match (full, peers) {
-        (true, _) => Build::Fast,
+        (true, _) => Build::Release,
         (false, true) => Build::Unoptimized,
         (false, false) => Build::Debug,
     };
@@ -143,9 +122,9 @@ pub fn jobs(peers: bool, full: bool) -> Result<Vec<Job>> {
     run(&mut command(&python, ["-m", "ruff", "check", "python"]))?;
     run(&mut command(&python, ["-m", "ruff", "format", "--quiet", "--check", "python"]))?;
     run(&mut command(&python, ["-m", "mypy", "--config-file", "python/pyproject.toml", "python/shardpack"]))?;
-    let mut jobs = alone(&python);
+    let mut jobs = alone(&python, peers);
     if !peers {
-        println!("the package with PyTorch is tested with CI=true or --full");
+        println!("the package with PyTorch, and the code of its pages, are tested with CI=true or --full");
         return Ok(jobs);
     }
     let (torch, packages) = torch_packages()?;
@@ -188,15 +167,17 @@ pub fn jobs(peers: bool, full: bool) -> Result<Vec<Job>> {
 }
 
 /// The jobs of python/tests in the environment without other libraries: the longest files apart, and all other files.
-fn alone(python: &Path) -> Vec<Job> {
-    let files = LONG_FILES.map(|name| format!("python/tests/{name}"));
+fn alone(python: &Path, has_pages: bool) -> Vec<Job> {
+    let files = [LOADER, PAGES].map(|name| format!("python/tests/{name}"));
     let ignored = files.each_ref().map(|file| format!("--ignore={file}"));
     let rest = std::iter::once("python/tests").chain(ignored.iter().map(String::as_str)).collect::<Vec<_>>();
-    files.iter().map(|file| pytest(python, &[file])).chain([pytest(python, &rest)]).collect()
+    let apart = files.iter().filter(|file| has_pages || !file.ends_with(PAGES));
+    apart.map(|file| pytest(python, &[file])).chain([pytest(python, &rest)]).collect()
 }
 
 /// Test files that take longest.
-const LONG_FILES: [&str; 2] = ["test_loader.py", "test_pages.py"];
+const LOADER: &str = "test_loader.py";
+const PAGES: &str = "test_pages.py";
 
 /// Variable that lists the libraries that the tests must find installed.
 const INSTALLED: &str = "SHARDPACK_INSTALLED";

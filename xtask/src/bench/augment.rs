@@ -17,7 +17,7 @@ const IMAGES: u64 = 1_024;
 
 /// Each operation alone, and the operations of usual pipelines.
 pub fn augment(scale: &Scale) -> Result<String> {
-    let (own, torch) = (package::installed_plain()?, python::streaming()?);
+    let (own, torch) = (package::installed()?, python::streaming()?);
     let images = (IMAGES / scale.smaller).max(64);
     let mut text = format!(
         "Images of 224 × 224 pixels in memory, uint8, one after the other on one thread (`{SCRIPT}`, import time excluded): \

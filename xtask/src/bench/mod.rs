@@ -14,6 +14,7 @@ mod loops;
 pub mod machine;
 mod nginx;
 mod page;
+mod parts;
 mod photographs;
 #[allow(unsafe_code, reason = "wait4, which tells what a process has used, has no safe wrapper")]
 mod process;
@@ -56,7 +57,7 @@ pub struct Scale {
 /// Name of a table on the command line, and its function.
 type Row = (&'static str, fn(&Scale) -> Result<String>);
 
-const ROWS: [Row; 26] = [
+const ROWS: [Row; 27] = [
     ("pack", rows::pack),
     ("peers", rows::peers),
     ("formats", rows::formats),
@@ -73,6 +74,7 @@ const ROWS: [Row; 26] = [
     ("read", rows::read),
     ("raw", raw::raw),
     ("augment", augment::augment),
+    ("parts", parts::parts),
     ("training", training::training),
     ("training-peers", training_peers::training_peers),
     ("loops", loops::loops),

@@ -79,7 +79,7 @@ pub fn stores(scale: &Scale) -> Result<String> {
         far.delay(DELAY);
         tell(behind_delay(scale, data, far.port())?);
     }
-    let (ours, theirs) = (package::installed_plain()?, python::streaming()?);
+    let (ours, theirs) = (package::installed()?, python::streaming()?);
     let peers = peers(&ours, &theirs);
     for data in &all {
         far.delay(DELAY);

@@ -1,4 +1,4 @@
-//! Benchmarks reading for training: results of `shardpack bench`, with and without libjpeg-turbo and crop tables.
+//! Benchmarks reading for training: results of `shardpack bench`, with and without crop tables, against libjpeg-turbo.
 
 use std::{
     fmt::Write as _,
@@ -12,34 +12,42 @@ use super::{
     contest::{median, spread},
     photographs::{Kind, Photographs},
     rows::{clear, fresh, warm},
+    training_peers::Epoch,
 };
 use crate::{
     Result,
-    command::{cargo, command, output, run, shardpack, target},
-    tools,
+    command::{command, output, root, run, shardpack},
+    python,
 };
 
-/// Photographs, `--transform`, and the page's description, with the aims with tables and without.
-const WORK: [(Kind, &str, &str); 3] = [
+/// Photographs, options of `pack`, `--transform`, and the page's description, with the aims with tables and without.
+const WORK: [(Kind, &[&str], &str, &str); 4] = [
     (
         Kind::Small,
+        &[],
         "train",
-        "Training: random crops resized to 224 × 224, half of the crops flipped (aims: 1.5 with tables, 1.15 without, \
-         both with less CPU time per image than `decode`)",
+        "Training: random crops resized to 224 × 224, half of the crops flipped (aims: 2.0 with tables, 1.3 without)",
     ),
     (
         Kind::Small,
+        &[],
         "eval",
-        "Evaluation: shorter side resized to 256, centre crop of 224 × 224 (aims: 1.15 with tables, 1.0 without)",
+        "Evaluation: shorter side resized to 256, centre crop of 224 × 224 (aims: 1.5 with tables, 1.1 without)",
     ),
-    (Kind::Large, "train", "Training on images of 8 megapixels (aim: 2.5 with tables)"),
+    (Kind::Large, &[], "train", "Training on images of 8 megapixels (aim: 4.0 with tables)"),
+    (Kind::Small, &["--resize", "256"], "train", "Training on images that `pack --resize 256` has made"),
 ];
 
-/// The builds that decode, with the name of their decoder.
-pub fn builds() -> Result<[(&'static str, PathBuf); 2]> {
-    let (turbo, tools) = (target("turbo"), tools::path()?);
-    run(cargo("build --release --package shardpack --features turbo --target-dir").arg(&turbo).env("PATH", &tools))?;
-    Ok([("libjpeg-turbo", turbo.join("release/shardpack")), ("zune-jpeg", shardpack("release"))])
+/// The rate of libjpeg-turbo, which decodes whole images of a folder from memory in two processes.
+pub fn whole(scale: &Scale, folder: &Path) -> Result<Rate> {
+    let (python, packages) = python::with_packages("training-packages", "benches/training.txt")?;
+    let program = root().join("benches/peers/training/whole.py");
+    let mut command = scale.under(&python, [&program]);
+    command.arg(folder).env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONPATH", packages);
+    let said = output(&mut command)?;
+    let epoch = Epoch::read(said.lines().last().unwrap_or_default())?;
+    println!("   libjpeg-turbo, whole images: {:.0} images/s", epoch.rate.rate);
+    Ok(epoch.rate)
 }
 
 /// Packs `tree` into `name`; the shards are in the page cache.
@@ -50,41 +58,44 @@ pub fn packed(tree: &Path, name: &str, options: &[&str]) -> Result<PathBuf> {
     Ok(shards)
 }
 
+/// The images of tar shards, in a folder.
+fn unpacked(shards: &Path) -> Result<PathBuf> {
+    let images = fresh("images")?;
+    let unwritable = |error| format!("{}: {error}", images.display());
+    std::fs::create_dir_all(&images).map_err(unwritable)?;
+    for entry in std::fs::read_dir(shards).map_err(|error| format!("{}: {error}", shards.display()))?.flatten() {
+        if entry.path().extension().is_some_and(|end| end == "tar") {
+            run(command("tar", ["-xf"]).arg(entry.path()).arg("-C").arg(&images))?;
+        }
+    }
+    Ok(images)
+}
+
 /// Batches of crops against whole images, decoded from memory.
 pub fn training(scale: &Scale) -> Result<String> {
-    let builds = builds()?;
     let mut text = format!(
-        "Warm page cache: `shardpack bench DST`, uint8, batches of 64, two threads. `decode` is the rate of two \
-         threads that decode the same images in full, from memory, by the first build. `own decode` is the same rate \
-         with the decoder of the row. CPU time per image covers all threads and reading. Medians of {} interleaved \
-         rounds, least to most in parentheses.\n",
+        "Warm page cache: `shardpack bench DST`, uint8, batches of 64, two threads. `decode` is the rate of \
+         libjpeg-turbo, which decodes whole images from memory in two processes (`benches/peers/training/whole.py`); \
+         `own decode` is that of shardpack in two threads. CPU time per image covers all threads and reading. Medians of \
+         {} interleaved rounds, least to most in parentheses.\n",
         scale.rounds,
     );
-    for (kind, transform, what) in WORK {
+    for (kind, options, transform, what) in WORK {
         let photographs = Photographs::new(kind, scale);
         let (tree, mean_bytes) = photographs.make()?;
-        let dense = packed(&tree, "dense", &[])?;
+        let dense = packed(&tree, "dense", options)?;
         run(command(shardpack("release"), ["crops", "--quiet", "--every", "4"]).arg(&dense))?;
         let shards = [
-            ("", packed(&tree, "shards", &[])?),
-            (", crop tables", packed(&tree, "crops", &["--crops"])?),
-            (", crop tables every 4 MCUs", dense),
+            ("without crop tables", packed(&tree, "shards", options)?),
+            ("crop tables", packed(&tree, "crops", &[options, &["--crops"]].concat())?),
+            ("crop tables every 4 MCUs", dense),
         ];
-        let mut measured: Vec<(String, Vec<(BenchResults, Rate)>)> = Vec::new();
-        for (with, _) in &shards {
-            measured.extend(builds.iter().map(|(name, _)| (format!("{name}{with}"), Vec::new())));
-        }
+        let images = unpacked(&shards[0].1)?;
+        let mut measured = shards.each_ref().map(|_| Vec::new());
         for _ in 0..scale.rounds {
-            let mut turn = Vec::new();
-            for (_, shards) in &shards {
-                for (_, program) in &builds {
-                    turn.push(once(scale, program, shards, transform)?);
-                }
-            }
-            // turn[0] and turn[2] are the libjpeg-turbo build, which decodes the same images from each set of shards.
-            let bound = Rate::between(turn[0].decode, turn[2].decode);
-            for (found, (_, rounds)) in turn.into_iter().zip(&mut measured) {
-                rounds.push((found, bound));
+            let bound = whole(scale, &images)?;
+            for ((_, shards), rounds) in shards.iter().zip(&mut measured) {
+                rounds.push((once(scale, &shardpack("release"), shards, transform)?, bound));
             }
         }
         let _ = write!(
@@ -93,9 +104,9 @@ pub fn training(scale: &Scale) -> Result<String> {
              | | images/s | ÷ decode | CPU ÷ decode's | ÷ own decode | wait for a batch: first, median, 99 %, longest |\n\
              |---|---:|---:|---:|---:|---:|\n",
             photographs.describe(mean_bytes),
-            median(measured[0].1.iter().map(|(_, bound)| bound.rate).collect()),
+            median(measured[0].iter().map(|(_, bound)| bound.rate).collect()),
         );
-        for (name, found) in &measured {
+        for ((name, _), found) in shards.iter().zip(&measured) {
             text += &row(name, found);
         }
     }
@@ -151,13 +162,6 @@ impl BenchResults {
         let wait = |what: &str| number("waits", what);
         let waits = [wait("first_ms")?, wait("median_ms")?, wait("p99_ms")?, wait("longest_ms")?];
         Ok(Self { crops: rate("crops")?, decode: rate("decode")?, waits })
-    }
-}
-
-impl Rate {
-    /// Mean of two measurements of the same rate.
-    pub fn between(one: Self, other: Self) -> Self {
-        Self { rate: (one.rate + other.rate) / 2.0, cpu_seconds: (one.cpu_seconds + other.cpu_seconds) / 2.0 }
     }
 }
 

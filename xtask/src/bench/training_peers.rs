@@ -12,11 +12,11 @@ use super::{
     contest::{median, spread},
     photographs::{Kind, Photographs},
     rows::{clear, fresh, warm},
-    training::{Rate, builds, once, packed},
+    training::{Rate, once, packed, whole},
 };
 use crate::{
     Result,
-    command::{output, root, write},
+    command::{output, root, shardpack, write},
     package,
     plot::Bars,
     python,
@@ -106,8 +106,8 @@ struct Ready<'a> {
 }
 
 /// Results of one epoch of a peer.
-struct Epoch {
-    rate: Rate,
+pub struct Epoch {
+    pub rate: Rate,
     /// Seconds from the end of imports to the first batch.
     first_seconds: f64,
     versions: String,
@@ -151,7 +151,8 @@ impl Ready<'_> {
 }
 
 impl Epoch {
-    fn read(json: &str) -> Result<Self> {
+    /// Reads the line that a program prints.
+    pub fn read(json: &str) -> Result<Self> {
         let found: Value = serde_json::from_str(json).map_err(|error| format!("printed {json:?}: {error}"))?;
         let number = |what: &str| found[what].as_f64().ok_or_else(|| format!("printed {json:?}, without {what}"));
         let (images, seconds, cpu_seconds) = (number("images")?, number("seconds")?, number("cpu_seconds")?);
@@ -183,14 +184,8 @@ fn left_out(peer: &Peer, why: &str) -> String {
 pub fn training_peers(scale: &Scale) -> Result<String> {
     let photographs = Photographs::new(Kind::Small, scale);
     let (tree, mean_bytes) = photographs.make()?;
-    let [(_, turbo), (_, zune)] = builds()?;
     let (plain, crops) = (packed(&tree, "plain", &[])?, packed(&tree, "crops", &["--crops"])?);
-    let ours = [
-        ("shardpack, crop tables", &turbo, &crops),
-        ("shardpack", &turbo, &plain),
-        ("shardpack without C, crop tables", &zune, &crops),
-        ("shardpack without C", &zune, &plain),
-    ];
+    let ours = [("shardpack, crop tables", &crops), ("shardpack", &plain)];
     let (mut peers, mut missing) = (Vec::new(), String::new());
     for peer in &PEERS {
         println!("   getting ready: {}", peer.name);
@@ -206,11 +201,10 @@ pub fn training_peers(scale: &Scale) -> Result<String> {
     for round in 0..scale.rounds {
         println!("   round {}", round + 1);
         let mut found = Vec::new();
-        for (_, program, shards) in ours {
-            found.push(once(scale, program, shards, "train")?);
+        for (_, shards) in ours {
+            found.push(once(scale, &shardpack("release"), shards, "train")?);
         }
-        // Two builds decode the same images with the same decoder.
-        let bound = Rate::between(found[0].decode, found[1].decode);
+        let bound = whole(scale, &tree)?;
         for (line, found) in lines.iter_mut().zip(found) {
             line.rounds.push((found.crops, bound, found.first_seconds()));
         }
@@ -240,7 +234,7 @@ pub fn training_peers(scale: &Scale) -> Result<String> {
         "Warm page cache. All loaders make the same kind of batch: random crops resized to 224 × 224, half of the \
          crops flipped, uint8, batches of 64, in random order. Each peer uses two threads or two processes, whichever \
          is its best setup (`benches/peers/training`, one program per peer). {}; {} interleaved rounds. `decode` is \
-         the rate of two threads that decode the same images in full by the first build, from memory, in the same \
+         the rate of libjpeg-turbo, which decodes the same images in full, from memory, in two processes, in the same \
          round: {:.0} images/s, {:.2} ms of CPU time per image. CPU time covers all threads and processes. Each peer \
          has a warm-up of ten batches and is then measured for 7 seconds. shardpack is measured from opening the \
          dataset, for 8 seconds or one epoch. The time to first batch excludes imports.\n\n\
@@ -287,7 +281,7 @@ fn plot(lines: &[Line]) -> String {
         panels: vec!["images/s ÷ decode (higher is better)", "CPU time ÷ decode's (lower is better)"],
         rows: lines.iter().map(row).collect(),
     };
-    bars.svg("Training batches: speed and CPU time relative to a full decode by two threads")
+    bars.svg("Training batches: speed and CPU time relative to a full decode by libjpeg-turbo")
 }
 
 #[cfg(test)]

@@ -17,10 +17,7 @@ use crate::{
 };
 
 /// C code bundled in crates: crate, folder, name, licence.
-const BUNDLED: [(&str, &str, &str, &str); 2] = [
-    ("turbojpeg-sys", "libjpeg-turbo", "libjpeg-turbo", "IJG AND BSD-3-Clause AND Zlib"),
-    ("zstd-sys", "zstd", "zstd", "BSD-3-Clause OR GPL-2.0-only"),
-];
+const BUNDLED: [(&str, &str, &str, &str); 1] = [("zstd-sys", "zstd", "zstd", "BSD-3-Clause OR GPL-2.0-only")];
 
 /// Prefixes of the names of licence files, in capitals.
 const LICENCE_FILES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
@@ -51,10 +48,10 @@ pub fn metadata() -> Result<Value> {
     serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// The parts of `package`, built with libjpeg-turbo for `triple`, sorted by name; without `package`.
+/// The parts of `package`, built for `triple`, sorted by name; without `package`.
 pub fn packages(metadata: &Value, package: &str, triple: &str) -> Result<Vec<Package>> {
     let tree = format!(
-        "tree --locked --package {package} --features turbo --target {triple} --edges normal,no-proc-macro --prefix none --format {{p}}"
+        "tree --locked --package {package} --target {triple} --edges normal,no-proc-macro --prefix none --format {{p}}"
     );
     let tree = output(&mut cargo(&tree))?;
     let known = metadata["packages"].as_array().map_or(&[][..], Vec::as_slice);
@@ -95,14 +92,10 @@ fn listed(tree: &str) -> Vec<(&str, &str)> {
     all
 }
 
-/// The C library `name` in `folder` of a crate, with its own version.
+/// The C library `name` in `folder` of a crate, whose version names that of the library.
 fn bundled(folder: &Path, name: &str, of_crate: &str, licence: &str) -> Result<Package> {
-    let version = match of_crate.split_once(&format!("+{name}.")) {
-        Some((_, version)) => version.to_owned(),
-        None => {
-            cmake_version(&read(&folder.join("CMakeLists.txt"))?).ok_or_else(|| format!("{name} states no version"))?
-        }
-    };
+    let version = of_crate.split_once(&format!("+{name}.")).map(|(_, version)| version.to_owned());
+    let version = version.ok_or_else(|| format!("{of_crate} names no version of {name}"))?;
     let purl = purl("generic", name, &version);
     Ok(Package { name: name.to_owned(), version, licence: licence.to_owned(), purl, folder: folder.to_owned() })
 }
@@ -113,12 +106,6 @@ pub fn musl(folder: &Path) -> Result<Package> {
     let version = header.split('"').nth(1).ok_or("musl states no version")?.to_owned();
     let purl = purl("generic", "musl", &version);
     Ok(Package { name: "musl".to_owned(), version, licence: "MIT".to_owned(), purl, folder: folder.to_owned() })
-}
-
-/// The version that a CMakeLists.txt sets.
-fn cmake_version(text: &str) -> Option<String> {
-    let line = text.lines().find_map(|line| line.trim().strip_prefix("set(VERSION "))?;
-    Some(line.trim_end_matches(')').trim_matches('"').to_owned())
 }
 
 fn purl(kind: &str, name: &str, version: &str) -> String {
@@ -222,8 +209,6 @@ mod tests {
         let manifest = "[package]\nversion = \"9\"\n[workspace.package]\nversion = \"0.1.0\"\n";
         assert_eq!(version(manifest), Ok("0.1.0".to_owned()));
         assert!(version("[package]\nversion = \"9\"\n").is_err());
-        assert_eq!(cmake_version("project(x)\n  set(VERSION 3.1.0)\n"), Some("3.1.0".to_owned()));
-        assert_eq!(cmake_version("set(VERSIONS 3)"), None);
         let zstd = bundled(Path::new("nowhere"), "zstd", "2.0.16+zstd.1.5.7", "MIT").map(|package| package.version);
         assert_eq!(zstd, Ok("1.5.7".to_owned()));
     }

@@ -19,7 +19,7 @@ use crate::{
     Result,
     arguments::Arguments,
     command::{Steps, command, is_installed, output, read, remove, root, run, target, write},
-    python, tools,
+    python,
 };
 use bill::Package;
 
@@ -90,8 +90,8 @@ impl Build {
         }
         let python = python::environment("tools/dist", "benches/dist.txt")?;
         let programs = python.parent().ok_or("a Python without a folder")?.to_owned();
-        let tools = tools::path()?;
-        let path = std::env::join_paths(std::iter::once(programs).chain(std::env::split_paths(&tools)));
+        let others = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(std::iter::once(programs).chain(std::env::split_paths(&others)));
         for (target, help) in [(gnu(), ""), (musl(), "\n  help: rustup target add ")] {
             let folder = output(&mut command("rustc", ["--print", "target-libdir", "--target", &target]))?;
             if !Path::new(folder.trim()).exists() {
@@ -198,7 +198,7 @@ impl Build {
         remove(&made)?;
         let mut maturin = self.builder("maturin", &source);
         // The bill was made earlier, with all packages available. The lock file, cut to the packages here, still fixes the versions.
-        maturin.args(["build", "--release", "--offline", "--features", "turbo", "--target", &gnu()]);
+        maturin.args(["build", "--release", "--offline", "--target", &gnu()]);
         maturin.args(["--zig", "--compatibility", MANYLINUX]);
         run(maturin.args(options).args(["--sbom-include", &self.bill("wheel"), "--out"]).arg(&made))?;
         let [wheel] = &files(&made)?[..] else { return Err("maturin made not one wheel".to_owned()) };
@@ -208,10 +208,6 @@ impl Build {
         remove(&parts)?;
         run(command(&self.python, ["-m", "zipfile", "--extract"]).arg(wheel).arg(&parts))?;
         files(&parts)?.iter().try_for_each(|part| self.check_paths(part))?;
-        let module = parts.join("shardpack");
-        if !files(&module)?.iter().any(|part| fs::read(part).is_ok_and(|bytes| has_turbo(&bytes))) {
-            return Err(format!("{}: built without libjpeg-turbo", shown(wheel)));
-        }
         let report = output(command(self.tool("auditwheel"), ["show"]).arg(wheel).env("PATH", &self.path))?;
         let name = wheel.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         match granted(&report) {
@@ -248,17 +244,14 @@ impl Build {
     fn binary(&self) -> Result<()> {
         let mut zigbuild = self.builder("cargo-zigbuild", root());
         zigbuild.args(["zigbuild", "--release", "--locked", "--package", "shardpack", "--bin", "shardpack"]);
-        run(zigbuild.args(["--features", "turbo", "--config", "profile.release.strip=true", "--target", &musl()]))?;
+        run(zigbuild.args(["--config", "profile.release.strip=true", "--target", &musl()]))?;
         let built = self.target.join(musl()).join("release/shardpack");
         let bytes = fs::read(&built).map_err(|error| format!("{}: {error}", built.display()))?;
         if let Some(loader) = elf::interpreter(&bytes).map_err(|error| format!("{}: {error}", built.display()))? {
             return Err(format!("{}: not static, it asks for {loader}", built.display()));
         }
         self.check_paths(&built)?;
-        if !has_turbo(&bytes) {
-            return Err(format!("{}: built without libjpeg-turbo", built.display()));
-        }
-        println!("{}: static, {} bytes, with libjpeg-turbo", shown(&self.program()), bytes.len());
+        println!("{}: static, {} bytes", shown(&self.program()), bytes.len());
         copy(&built, &self.program())
     }
 
@@ -295,12 +288,6 @@ fn holds(bytes: &[u8], part: &[u8]) -> bool {
                 Some(found)
             })
             .any(|found| found)
-}
-
-/// Whether a program contains libjpeg-turbo, found by its version string.
-fn has_turbo(bytes: &[u8]) -> bool {
-    const SAID: &[u8] = b"libjpeg-turbo version ";
-    bytes.windows(SAID.len()).any(|window| window == SAID)
 }
 
 fn gnu() -> String {
