@@ -42,7 +42,7 @@ NAMES = {
         "rows": ["Writer"],
         "commands": ["pack", "convert", "adopt", "plan", "merge", "status", "verify", "crops", "inspect"],
         "running": ["Report", "Progress"],
-        "_native": ["decode"],
+        "_native": ["decode", "crop_table"],
     },
     "shardpack.transforms": {
         "transforms": [
@@ -62,7 +62,7 @@ NAMES = {
     "shardpack.errors": {"errors": ["Error", "DataError", "UsageError", "MachineError", "Interrupted"]},
 }
 #: Public names that are constants, and the modules `errors` and `transforms`: they have no docstring of their own.
-OTHERS = {"HAS_TURBO", "IMAGENET_MEAN", "IMAGENET_STD", "NO_LABEL", "__version__", "errors", "transforms"}
+OTHERS = {"IMAGENET_MEAN", "IMAGENET_STD", "NO_LABEL", "__version__", "errors", "transforms"}
 #: Private base classes, whose methods belong to the public ones, and their files.
 BASES = {"Payload": "_payload"}
 

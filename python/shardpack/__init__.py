@@ -18,7 +18,7 @@
 from typing import TYPE_CHECKING, Any
 
 from . import errors, transforms
-from ._native import HAS_TURBO, __version__, decode
+from ._native import __version__, crop_table, decode
 from .commands import adopt, convert, crops, inspect, merge, pack, plan, status, verify
 from .errors import DataError, Error, Interrupted, MachineError, UsageError
 from .running import Progress, Report
@@ -76,7 +76,6 @@ __all__ = [
     "Encoded",
     "Error",
     "Expected",
-    "HAS_TURBO",
     "Interrupted",
     "Item",
     "Loader",
@@ -95,6 +94,7 @@ __all__ = [
     "__version__",
     "adopt",
     "convert",
+    "crop_table",
     "crops",
     "decode",
     "errors",

@@ -31,7 +31,7 @@ mod _native {
         augment::augment,
         commands::{Command, command_line, line, options, size},
         dataset::{Dataset, Sample, is_url},
-        decode::decode,
+        decode::{crop_table, decode},
         loader::Engine,
         receipts::{join, proves},
         rows::Spool,
@@ -40,7 +40,6 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
-        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        module.add("HAS_TURBO", cfg!(feature = "turbo"))
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -85,9 +85,7 @@ def test_pixels_are_those_of_pillow(dataset: shardpack.Dataset) -> None:
     pytest.importorskip("PIL")
     for sample in dataset[:20]:
         ours, theirs = sample.image().astype(int), np.asarray(sample.pil()).astype(int)
-        # Without libjpeg-turbo, another decoder rounds differently.
-        most = 1 if shardpack.HAS_TURBO else 4
-        assert ours.shape == theirs.shape and np.abs(ours - theirs).max() <= most
+        assert ours.shape == theirs.shape and np.abs(ours - theirs).max() <= 1
     with pytest.raises(shardpack.DataError):
         shardpack.decode(b"no image")
 
