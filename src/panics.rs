@@ -6,10 +6,7 @@ use std::{
     sync::{Mutex, Once, PoisonError},
 };
 
-use shardpack_format::{
-    catch_panic::{bug, message},
-    threads,
-};
+use shardpack_format::catch_panic::{bug, message};
 use shardpack_packer::Result;
 use shardpack_source::parallel::start_pool;
 
@@ -19,12 +16,9 @@ static SAID: Mutex<Option<(String, String)>> = Mutex::new(None);
 /// Returns the result of `command`. A panic of its thread, or of a thread that it joins, becomes an error.
 pub fn contained<T>(command: impl FnOnce() -> Result<T>) -> Result<T> {
     listen();
-    // Clears a failed thread start of another command.
-    let _ = threads::check();
     catch_unwind(AssertUnwindSafe(|| {
         start_pool()?;
-        let done = command()?;
-        threads::check().map(|()| done)
+        command()
     }))
     .unwrap_or_else(|panic| {
         let said = SAID.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -41,11 +41,15 @@ def by_shardpack(is_resized: bool, has_table: bool):
 
     def work(content: bytes, box) -> None:
         table = tables.get(id(content))
-        np.asarray(shardpack.decode(content, box=box, size=size, table=table))
+        # The others decode all pixels of the crop, too.
+        np.asarray(shardpack.decode(content, box=box, size=size, table=table, reduce=False))
 
     def prepare(contents: list[bytes]) -> None:
-        if has_table:
-            tables.update((id(content), shardpack.crop_table(content)) for content in contents)
+        for content in contents if has_table else []:
+            try:
+                tables[id(content)] = shardpack.crop_table(content)
+            except shardpack.DataError as error:
+                print(f"without a table: {error}", file=sys.stderr)
 
     return prepare, work
 

@@ -19,7 +19,7 @@ use crate::{
     errors::{Raise, detached},
 };
 
-/// Memory for decoding in all threads, in bytes; one image may use all of it.
+/// Memory for decoding in all threads, in bytes, beside the results; one image may use all of it.
 static BUDGET: LazyLock<Arc<Budget>> = LazyLock::new(|| Arc::new(Budget::new(4 << 30)));
 
 thread_local! {
@@ -29,16 +29,18 @@ thread_local! {
 /// A size in Python: `(height, width)`, or one number for a square.
 #[derive(FromPyObject)]
 pub enum Sides {
-    Square(u32),
-    Both((u32, u32)),
+    Square(i64),
+    Both((i64, i64)),
 }
 
 impl Sides {
-    fn size(&self) -> Size {
-        match *self {
-            Self::Square(side) => Size::square(side),
-            Self::Both((height, width)) => Size { height, width },
-        }
+    fn size(&self) -> Result<Size, Error> {
+        let (height, width) = match *self {
+            Self::Square(side) => (side, side),
+            Self::Both(both) => both,
+        };
+        let wrong = |_| Error::usage(format!("size ({height}, {width}): sides of 1 to 65535 pixels are possible"));
+        Ok(Size { height: u32::try_from(height).map_err(wrong)?, width: u32::try_from(width).map_err(wrong)? })
     }
 }
 
@@ -68,7 +70,7 @@ pub fn decode(
     py: Python<'_>,
     content: &[u8],
     upright: bool,
-    r#box: Option<[u32; 4]>,
+    r#box: Option<[i64; 4]>,
     size: Option<Sides>,
     table: Option<&[u8]>,
     filter: &str,
@@ -98,14 +100,19 @@ pub fn decode(
 }
 
 /// The cut for a box and a size; `None` for the whole image as it is.
-fn cut(corners: Option<[u32; 4]>, size: Option<&Sides>) -> Result<Option<Cut>, Error> {
-    let size = size.map(Sides::size);
+fn cut(corners: Option<[i64; 4]>, size: Option<&Sides>) -> Result<Option<Cut>, Error> {
+    let size = size.map(Sides::size).transpose()?;
     let Some([left, top, right, bottom]) = corners else { return Ok(size.map(|size| Cut::Whole { size })) };
-    if right <= left || bottom <= top {
-        return Err(Error::usage(format!("box ({left}, {top}, {right}, {bottom}): it is empty")));
+    if left < 0 || top < 0 || right <= left || bottom <= top {
+        return Err(Error::usage(format!(
+            "box ({left}, {top}, {right}, {bottom}): it is empty or begins before the image"
+        )));
     }
-    let rect = Rect { left, top, width: right - left, height: bottom - top };
-    let size = size.unwrap_or(Size { height: rect.height, width: rect.width });
+    // No image has so many pixels.
+    let number = |number: i64| u32::try_from(number).unwrap_or(u32::MAX);
+    let (width, height) = (number(right - left), number(bottom - top));
+    let rect = Rect { left: number(left), top: number(top), width, height };
+    let size = size.unwrap_or(Size { height, width });
     Ok(Some(Cut::Box { rect, size }))
 }
 
@@ -113,9 +120,8 @@ type Pixels = (Vec<u8>, Vec<usize>);
 
 fn part(worker: &mut Worker, options: Options, content: &[u8], table: Option<&[u8]>) -> Result<Pixels, Error> {
     let transform = Transform::new(options).map_err(|unusable| Error::usage(unusable.to_string()))?;
-    let mut pixels = vec![0; transform.slot_bytes()];
     // Nothing is random.
-    worker.run(&transform, content, table, 0, &mut pixels).map_err(|refused| Error::data(refused.to_string()))?;
+    let pixels = worker.make(&transform, content, table, 0).map_err(|refused| Error::data(refused.to_string()))?;
     Ok((pixels, transform.shape().to_vec()))
 }
 
@@ -133,8 +139,9 @@ fn part(worker: &mut Worker, options: Options, content: &[u8], table: Option<&[u
 ///     DataError: If `content` is no such JPEG, or damaged.
 #[pyfunction]
 #[pyo3(signature = (content, every=8))]
-pub fn crop_table(py: Python<'_>, content: &[u8], every: u16) -> PyResult<Py<PyBytes>> {
-    let every = NonZeroU16::new(every).ok_or_else(|| Error::usage("every: at least 1 is possible")).or_raise(py)?;
+pub fn crop_table(py: Python<'_>, content: &[u8], every: i64) -> PyResult<Py<PyBytes>> {
+    let number = u16::try_from(every).ok().and_then(NonZeroU16::new);
+    let every = number.ok_or_else(|| Error::usage(format!("every {every}: 1 to 65535 are possible"))).or_raise(py)?;
     let table = detached(py, || {
         scan(content, every).map_err(|why| {
             let kind = Header::parse(content).kind.name();

@@ -8,6 +8,7 @@ from conftest import PHOTOS
 
 import shardpack
 
+PROGRESSIVE = "deep-field.jpg"
 CAT = next(photo for photo in PHOTOS if photo.name == "cat.jpg").read_bytes()
 
 
@@ -21,8 +22,7 @@ def test_a_part_is_cut_from_the_whole_with_a_table_and_without(photo) -> None:
     try:
         tables = [None, *(shardpack.crop_table(content, every) for every in (1, 8, 65_535))]
     except shardpack.DataError as error:
-        # Progressive.
-        assert "no crop table of this jpeg: " in str(error)
+        assert photo.name == PROGRESSIVE and "no crop table of this jpeg: progressive" in str(error)
         tables = [None]
     for upright in (False, True):
         whole = pixels(content, upright)
@@ -50,8 +50,12 @@ def test_a_size_is_height_and_width_and_equals_torchvisions_resized_crop() -> No
 
 
 def test_a_table_of_another_image_is_ignored() -> None:
-    others = [shardpack.crop_table(photo.read_bytes()) for photo in PHOTOS[:3] if photo.name != "deep-field.jpg"]
-    for table in [b"", b"\x00" * 9, *others]:
+    others = [shardpack.crop_table(photo.read_bytes()) for photo in PHOTOS if photo.name not in (PROGRESSIVE, "cat.jpg")]
+    own = shardpack.crop_table(CAT)
+    # The same size and another length: a comment behind the start marker.
+    longer = shardpack.crop_table(CAT[:2] + b"\xff\xfe\x00\x03x" + CAT[2:])
+    assert len(others) > 5 and longer != own
+    for table in [b"", b"\x00" * 9, own[:-1], own + b"\x00", longer, *others]:
         assert np.array_equal(pixels(CAT, box=(9, 9, 30, 30), table=table), pixels(CAT)[9:30, 9:30])
 
 
@@ -60,6 +64,9 @@ def test_a_table_of_another_image_is_ignored() -> None:
     [
         ({"box": (5, 5, 5, 9)}, "is empty"),
         ({"box": (9, 5, 5, 9)}, "is empty"),
+        ({"box": (-1, 5, 5, 9)}, "begins before the image"),
+        ({"size": -1}, "1 to 65535 pixels are possible"),
+        ({"size": (5, 1 << 40)}, "1 to 65535 pixels are possible"),
         ({"size": 0}, "1 to 65535 are possible"),
         ({"size": (1, 70_000)}, "1 to 65535 are possible"),
         ({"filter": "lanczos"}, "bilinear or bicubic are possible"),
@@ -78,7 +85,8 @@ def test_parts_outside_the_image_and_files_without_tables_are_named() -> None:
         shardpack.crop_table(b"GIF89a")
     with pytest.raises(shardpack.DataError, match="truncated"):
         shardpack.crop_table(CAT[:-50])
-    with pytest.raises(shardpack.UsageError, match="every"):
-        shardpack.crop_table(CAT, every=0)
-    with pytest.raises(OverflowError):
-        shardpack.decode(CAT, box=(-1, 0, 5, 5))
+    for every in (0, -1, 70_000):
+        with pytest.raises(shardpack.UsageError, match="every"):
+            shardpack.crop_table(CAT, every=every)
+    with pytest.raises(shardpack.DataError, match="not within the image"):
+        shardpack.decode(CAT, box=(0, 0, 16_384, 16_384))

@@ -22,7 +22,7 @@ def decode(files: list[Path], barrier: multiprocessing.Barrier, results: multipr
     images = [path.read_bytes() for path in files]
     sizes = [simplejpeg.decode_jpeg_header(image)[:2] for image in images]
     buffer = np.empty(max(height * width * 3 for height, width in sizes), np.uint8)
-    barrier.wait()
+    barrier.wait(timeout=60)
     start, count = time.perf_counter(), 0
     before = resource.getrusage(resource.RUSAGE_SELF)
     while time.perf_counter() - start < SECONDS:
@@ -41,7 +41,8 @@ def main() -> None:
     parts = [context.Process(target=decode, args=(files[n::WORKERS], barrier, results)) for n in range(WORKERS)]
     for part in parts:
         part.start()
-    found = [results.get() for _ in parts]
+    # A process that failed has no result.
+    found = [results.get(timeout=SECONDS + 120) for _ in parts]
     for part in parts:
         part.join()
     line = {

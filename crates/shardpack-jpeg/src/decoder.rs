@@ -114,6 +114,8 @@ impl Decoder {
         }
         let size = (head.width, head.height);
         let (part, inner) = (widened(&wanted.rect, by, &head), wanted.rect.reduced(by, size));
+        // Those of the headers before the first scan, as in libjpeg.
+        let colours = Colours::new(&head);
         let table = table.filter(|_| head.is_in_one_scan());
         let by_table = table.and_then(|table| self.by_table(jpeg, &head, table, &part, by));
         let is_whole = (wanted.rect.width, wanted.rect.height) == size;
@@ -129,7 +131,7 @@ impl Decoder {
                 false => self.by_scans(jpeg, &mut head, &part, by)?,
             }
         }
-        self.planes.write(Colours::new(&head), &inner, wanted.padded, pixels);
+        self.planes.write(colours, &inner, wanted.padded, pixels);
         let Rect { x, y, width, height } = inner;
         Ok(Region { width, height, x, y, reduced_by: by, way })
     }

@@ -186,7 +186,7 @@ impl<'a> Head<'a> {
                     at += 2;
                     continue;
                 }
-                0xD8 | 0xDC => return Err(NoTable::Headers),
+                0xD8 => return Err(NoTable::Headers),
                 0xD9 => return Ok(false),
                 _ => {}
             }
@@ -200,6 +200,8 @@ impl<'a> Head<'a> {
                     (self.is_extended, self.is_progressive) = (marker == 0xC1, marker == 0xC2);
                     self.read_frame(segment, types, header())?;
                 }
+                // The number of lines, again.
+                0xDC if types == Types::All && *segment == (self.height as u16).to_be_bytes() => {}
                 0xC3 | 0xC5..=0xC7 | 0xC9..=0xCB | 0xCD..=0xCF => return Err(NoTable::Coding),
                 0xC4 => self.read_huffman(segment).ok_or_else(|| damaged(Damage::HuffmanTable))?,
                 0xDB => self.read_quantisers(segment).ok_or_else(header)?,
@@ -215,8 +217,15 @@ impl<'a> Head<'a> {
                     self.is_jfif = true;
                 }
                 0xEE if segment.starts_with(b"Adobe") => {
-                    let adobe = segment.first_chunk().filter(|_| self.adobe.is_none());
-                    self.adobe = Some(adobe.ok_or(NoTable::Headers)?);
+                    let adobe = segment.first_chunk().ok_or(NoTable::Headers)?;
+                    let is_new = match types {
+                        Types::OfTables => self.adobe.is_some(),
+                        Types::All => self.adobe.is_some_and(|before| before != adobe),
+                    };
+                    if is_new {
+                        return Err(NoTable::Headers);
+                    }
+                    self.adobe = Some(adobe);
                 }
                 0xDA => {
                     self.read_scan(segment, types, header())?;
@@ -293,10 +302,6 @@ impl<'a> Head<'a> {
         let most = |blocks: fn(&Channel) -> u8| self.channels().iter().map(blocks).max().unwrap_or(1);
         self.most = (most(|channel| channel.across), most(|channel| channel.down));
         (self.mcu_width, self.mcu_height) = (8 * u32::from(self.most.0), 8 * u32::from(self.most.1));
-        // B.2.3: an MCU has at most 10 blocks.
-        if count > 1 && self.channels().iter().map(Channel::blocks).sum::<usize>() > 10 {
-            return Err(damaged);
-        }
         (self.columns, self.rows) = (self.width.div_ceil(self.mcu_width), self.height.div_ceil(self.mcu_height));
         Ok(())
     }
@@ -363,7 +368,9 @@ impl<'a> Head<'a> {
             (self.frame[number].dc, self.frame[number].ac) = (tables >> 4, tables & 15);
             self.scan.order[place] = number;
         }
-        Ok(())
+        // B.2.3: an MCU has at most 10 blocks.
+        let blocks = self.scan.channels().iter().map(|&number| self.frame[number & 3].blocks()).sum::<usize>();
+        if count > 1 && blocks > 10 { Err(damaged) } else { Ok(()) }
     }
 
     /// The channels in the order of the frame.

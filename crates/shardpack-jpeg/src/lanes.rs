@@ -11,6 +11,7 @@ use std::hint::select_unpredictable;
 
 use crate::{
     bits::has_ff,
+    memory::reserve,
     simd::{Block, Level, Vector, by_level},
     steps::{END, Step, Steps},
 };
@@ -208,8 +209,11 @@ impl Memory {
         self.bytes_of_lane = usize::try_from(most).ok()?.checked_add(MARGIN)?;
         self.blocks_of_lane = (largest as usize).checked_mul(mcu.count)?;
         let lanes = segments.len().min(LANES);
-        self.bytes.resize(self.bytes_of_lane.checked_mul(lanes)?, 0);
-        self.coefficients.resize(self.blocks_of_lane.checked_mul(lanes)?, [0; 64]);
+        let (bytes, blocks) = (self.bytes_of_lane.checked_mul(lanes)?, self.blocks_of_lane.checked_mul(lanes)?);
+        reserve(&mut self.bytes, bytes);
+        self.bytes.resize(bytes, 0);
+        reserve(&mut self.coefficients, blocks);
+        self.coefficients.resize(blocks, [0; 64]);
         Some(())
     }
 

@@ -19,6 +19,7 @@ mod head;
 mod huffman;
 mod idct;
 mod lanes;
+mod memory;
 mod no_table;
 mod planes;
 mod rect;

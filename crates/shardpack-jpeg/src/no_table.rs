@@ -27,6 +27,8 @@ pub enum NoTable {
     Headers,
     /// Other data than the end of the image behind its codes; decoders skip it with a warning.
     End,
+    /// Several scans that lack coefficients or bits, repeat some, or are too many. Decoders guess, or take the last.
+    Scans,
     /// A DC predictor outside -1024 to 1023, impossible with 8 bits; decoders accept it.
     Predictor,
     /// No decoder can decode all its pixels without an error or a guess.
@@ -57,7 +59,7 @@ pub enum Damage {
 
 impl NoTable {
     /// Every reason that is not damage, and every type of damage. 8 was for restart markers within rows.
-    const ALL: [(u8, NoTable, &'static str); 16] = [
+    const ALL: [(u8, NoTable, &'static str); 17] = [
         (1, NoTable::NotJpeg, "not a JPEG"),
         (2, NoTable::Progressive, "progressive"),
         (3, NoTable::Coding, "arithmetic, lossless or hierarchical"),
@@ -68,6 +70,7 @@ impl NoTable {
         (9, NoTable::Headers, "headers of a rare sort"),
         (10, NoTable::Predictor, "DC values out of range"),
         (11, NoTable::End, "something else than the end behind the codes"),
+        (12, NoTable::Scans, "scans that lack or repeat data"),
         (128, Self::damage(Damage::Header), "damaged header"),
         (129, Self::damage(Damage::HuffmanTable), "damaged Huffman tables"),
         (130, Self::damage(Damage::Truncated), "truncated"),

@@ -8,6 +8,7 @@ use crate::{
     head::Head,
     idct::{self, Blocks},
     lanes::ZIGZAG,
+    memory::reserve,
     rect::Rect,
     simd::{Block, Level},
     table::Mcus,
@@ -97,7 +98,9 @@ impl Planes {
             let (pixels_across, pixels_down) = (plane.pixels_across as u32, plane.pixels_down as u32);
             plane.filter = Some(Filter::new(pixels_across, pixels_down, plane.width as u32, least == 1));
             plane.steps = Some(steps(quantiser?)?);
-            plane.samples.resize(plane.row.checked_mul(plane.rows)?, 0);
+            let count = plane.row.checked_mul(plane.rows)?;
+            reserve(&mut plane.samples, count);
+            plane.samples.resize(count, 0);
         }
         Some(())
     }
@@ -150,7 +153,9 @@ impl Planes {
     pub(crate) fn write(&mut self, colours: Colours, part: &Rect, is_padded: bool, pixels: &mut Vec<u8>) {
         let channels = if is_padded { 4 } else { 3 };
         let (x, width) = (part.x as usize, part.width as usize);
-        pixels.resize(width * part.height as usize * channels, 0);
+        let count = width * part.height as usize * channels;
+        reserve(pixels, count);
+        pixels.resize(count, 0);
         self.spare.resize(if is_padded { 0 } else { width * 4 }, 0);
         for (number, to) in pixels.chunks_exact_mut(width * channels).enumerate() {
             let y = part.y as usize + number;

@@ -2,7 +2,8 @@
 //! the last scan may change each of them.
 //!
 //! Holds at all times: coefficients are complete, or an error is returned: libjpeg smooths images without their last bits, and
-//! continues with a warning if scans contradict each other. Memory is at most 1,024 times the bytes of the JPEG.
+//! continues with a warning if scans contradict each other. Memory is bounded by the bytes of the JPEG, and time
+//! by [`MOST_VISITS`].
 //!
 //! Source: ITU-T T.81, A.2.2 and A.2.3 (order of blocks), F.2 (sequential codes), G.1 and G.2 (progressive codes).
 
@@ -11,6 +12,7 @@ use crate::{
     head::{Channel, Head, Scan},
     huffman::Lookup,
     lanes::ZIGZAG,
+    memory::reserve,
     no_table::{Damage, NoTable},
     simd::Block,
     table::Mcus,
@@ -26,6 +28,10 @@ pub(crate) struct Coefficients {
 
 /// A coefficient that has not come yet.
 const ALL: u8 = 255;
+
+/// Most times that scans visit the blocks of an image: usual files have 4 to 8, and one that sends each bit of each coefficient
+/// by itself has 900.
+const MOST_VISITS: u64 = 100;
 
 impl Coefficients {
     pub(crate) fn new() -> Self {
@@ -46,19 +52,33 @@ impl Coefficients {
     /// Decodes all scans; `head` has parsed the headers before the first.
     ///
     /// # Errors
-    /// Damage; [`NoTable::Progressive`] if the scans lack coefficients or bits, [`NoTable::Headers`] if they repeat some.
+    /// Damage; [`NoTable::Scans`] if the scans lack coefficients or bits, repeat some, or are too many.
     pub(crate) fn decode<'a>(&mut self, jpeg: &'a [u8], head: &mut Head<'a>) -> Result<(), NoTable> {
-        let blocks = Self::needed_bytes(head) / size_of::<Block>() as u64;
+        let sizes: Vec<(usize, usize)> = head.channels().iter().map(|channel| size(head, channel)).collect();
+        let blocks = sizes.iter().map(|(across, down)| (across * down) as u64).sum::<u64>();
         // Each block has a DC code.
         if blocks > jpeg.len() as u64 * 8 {
             return Err(NoTable::Damaged { at: jpeg.len() as u64, what: Damage::Truncated });
         }
         self.missing = [[ALL; 64]; 4];
         for (blocks, channel) in self.channels.iter_mut().zip(head.channels()) {
+            let count = head.columns as usize * head.rows as usize * channel.blocks();
             blocks.clear();
-            blocks.resize(head.columns as usize * head.rows as usize * channel.blocks(), [0; 64]);
+            reserve(blocks, count);
+            blocks.resize(count, [0; 64]);
         }
+        let mut visits = 0;
         loop {
+            visits += head
+                .scan
+                .channels()
+                .iter()
+                .filter_map(|&number| sizes.get(number))
+                .map(|(x, y)| (x * y) as u64)
+                .sum::<u64>();
+            if visits > blocks.saturating_mul(MOST_VISITS) {
+                return Err(NoTable::Scans);
+            }
             self.plan(&head.scan)?;
             let end = self.decode_scan(jpeg, head)?;
             if !head.next_scan(jpeg, end)? {
@@ -66,7 +86,7 @@ impl Coefficients {
             }
         }
         let is_complete = self.missing[..head.channels().len()].iter().flatten().all(|&bits| bits == 0);
-        if is_complete { Ok(()) } else { Err(NoTable::Progressive) }
+        if is_complete { Ok(()) } else { Err(NoTable::Scans) }
     }
 
     /// Checks that a scan continues those before it.
@@ -75,11 +95,11 @@ impl Coefficients {
             let missing = &mut self.missing[number & 3];
             let before = if scan.before == 0 { ALL } else { scan.before };
             if scan.first > 0 && missing[0] == ALL {
-                return Err(NoTable::Headers);
+                return Err(NoTable::Scans);
             }
             for bits in &mut missing[usize::from(scan.first)..=usize::from(scan.last) & 63] {
                 if *bits != before {
-                    return Err(NoTable::Headers);
+                    return Err(NoTable::Scans);
                 }
                 *bits = scan.after;
             }
@@ -146,8 +166,6 @@ impl Part {
     fn new(head: &Head, number: usize) -> Option<Self> {
         let channel: &Channel = head.channels().get(number)?;
         let (across, down) = (u32::from(channel.across), u32::from(channel.down));
-        let (most_across, most_down) = head.most_blocks();
-        let blocks = |pixels: u32, blocks: u32, most: u32| (pixels * blocks).div_ceil(8 * most) as usize;
         let (dc, ac) = head.codes_of(channel);
         let is_alone = head.scan.channels().len() == 1;
         let in_mcu = |blocks: u32| if is_alone { 1 } else { blocks as usize };
@@ -156,11 +174,18 @@ impl Part {
             across: in_mcu(across),
             down: in_mcu(down),
             row: (head.columns * across) as usize,
-            size: (blocks(head.width, across, most_across), blocks(head.height, down, most_down)),
+            size: size(head, channel),
             dc: dc.map(Lookup::new),
             ac: ac.map(Lookup::new),
         })
     }
+}
+
+/// Blocks of a channel with pixels, across and down.
+fn size(head: &Head, channel: &Channel) -> (usize, usize) {
+    let (most_across, most_down) = head.most_blocks();
+    let blocks = |pixels: u32, blocks: u8, most: u32| (pixels * u32::from(blocks)).div_ceil(8 * most) as usize;
+    (blocks(head.width, channel.across, most_across), blocks(head.height, channel.down, most_down))
 }
 
 /// State before a block.
@@ -271,12 +296,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Sets `ended` to the number of blocks that end here, this one too.
-    fn end(&mut self, run: u32) -> Result<(), Damage> {
-        if run > 0 && !self.is_progressive {
-            return Err(Damage::Code);
-        }
+    fn end(&mut self, run: u32) {
+        // In a sequential scan, every run ends one block.
+        let run = if self.is_progressive { run } else { 0 };
         self.ended = 1 << run | if run > 0 { self.take(run) } else { 0 };
-        Ok(())
     }
 
     /// AC coefficients that come for the first time.
@@ -286,7 +309,7 @@ impl<'a> Reader<'a> {
         while self.ended == 0 && at <= u32::from(last) {
             let (run, size) = self.symbol(part)?;
             if size == 0 && run < 15 {
-                self.end(run)?;
+                self.end(run);
                 break;
             }
             at += run;
@@ -313,7 +336,7 @@ impl<'a> Reader<'a> {
         while self.ended == 0 && at <= last {
             let (run, size) = self.symbol(part)?;
             if size == 0 && run < 15 {
-                self.end(run)?;
+                self.end(run);
                 break;
             }
             if size > 1 {

@@ -7,6 +7,7 @@ use crate::{
     head::Head,
     huffman::{Codes, Lookup, Skip},
     lanes::{Mcu, Unit, ZIGZAG},
+    memory::reserve,
     simd::Block,
     steps::Steps,
     table::Mcus,
@@ -50,8 +51,10 @@ pub(crate) fn decode(
     }
     for row in mcus.top..mcus.bottom {
         stream.skip(tables, mcus.from)?;
+        let count = (mcus.to - mcus.from) as usize * per_mcu;
         blocks.clear();
-        blocks.resize((mcus.to - mcus.from) as usize * per_mcu, [0; 64]);
+        reserve(blocks, count);
+        blocks.resize(count, [0; 64]);
         for of_mcu in blocks.chunks_exact_mut(per_mcu) {
             stream.decode(tables, of_mcu)?;
         }

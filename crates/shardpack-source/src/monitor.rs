@@ -51,14 +51,14 @@ pub trait Monitor: Sync {
         false
     }
 
-    /// Fails if the user has cancelled, or if a caller took a failed thread start for damage.
+    /// Fails if the user has cancelled.
     ///
     /// # Errors
-    /// [`ErrorKind::Interrupted`]; the error of [`threads::check`].
+    /// [`ErrorKind::Interrupted`].
     fn check_cancelled(&self) -> Result<()> {
         match self.interrupted() {
             true => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
-            false => threads::check(),
+            false => Ok(()),
         }
     }
 }

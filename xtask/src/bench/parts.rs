@@ -20,7 +20,7 @@ pub fn parts(scale: &Scale) -> Result<String> {
     let crops = (CROPS / scale.smaller).max(200).to_string();
     let mut text = format!(
         "Random crops of JPEGs in memory, one after the other on one thread (`{SCRIPT}`, without imports, and without making \
-         tables): `shardpack.decode(content, box=box, table=table)`, and tools that decode the whole image and cut it; simplejpeg \
+         tables): `shardpack.decode(content, box=box, table=table, reduce=False)`, and tools that decode the whole image and cut it; simplejpeg \
          and PyTurboJPEG are libjpeg-turbo, their pixels are resized by Pillow. PyTurboJPEG needs libturbojpeg. {}; {crops} crops, \
          {} rounds.\n",
         photographs.describe(mean_bytes),

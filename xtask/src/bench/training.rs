@@ -100,10 +100,11 @@ pub fn training(scale: &Scale) -> Result<String> {
         }
         let _ = write!(
             text,
-            "\n{what}. {}; `decode` is {:.0} images/s:\n\n\
+            "\n{what}. {}{}; `decode` is {:.0} images/s:\n\n\
              | | images/s | ÷ decode | CPU ÷ decode's | ÷ own decode | wait for a batch: first, median, 99 %, longest |\n\
              |---|---:|---:|---:|---:|---:|\n",
             photographs.describe(mean_bytes),
+            if options.is_empty() { "" } else { ", before they are resized" },
             median(measured[0].iter().map(|(_, bound)| bound.rate).collect()),
         );
         for ((name, _), found) in shards.iter().zip(&measured) {

@@ -10,6 +10,11 @@ pub struct Size {
 }
 
 impl Size {
+    /// Number of pixels.
+    pub(super) fn pixels(&self) -> u64 {
+        u64::from(self.height) * u64::from(self.width)
+    }
+
     /// A square.
     pub const fn square(side: u32) -> Self {
         Self { height: side, width: side }

@@ -201,7 +201,9 @@ impl Worker {
         let header = Header::parse(bytes);
         self.forget();
         let budget = self.budget.clone();
-        let _taken = taken(budget.as_deref(), bytes, &header, 8)?;
+        // `resized` and `spare`.
+        let resized = views.iter().map(|view| view.options().cut.size().pixels().saturating_mul(8)).sum();
+        let _taken = taken(budget.as_deref(), bytes, &header, 8, resized)?;
         let by_part = match header.kind {
             Kind::Jpeg if header.width > 0 => self.part_of_jpeg(views, bytes, &header, table, random_key)?,
             _ => None,
@@ -216,6 +218,32 @@ impl Worker {
         }
         self.forget();
         Ok((outcome, cuts))
+    }
+
+    /// As [`Worker::run`], into a slot that it makes, once the size of the image is known to fit.
+    ///
+    /// # Errors
+    /// As [`Worker::run`]; [`Refused::NoMemory`].
+    pub fn make(
+        &mut self,
+        transform: &Transform,
+        bytes: &[u8],
+        table: Option<&[u8]>,
+        random_key: u64,
+    ) -> Result<Vec<u8>, Refused> {
+        let Header { width, height, .. } = Header::parse(bytes);
+        // Turned or not: the orientation is unknown here.
+        let is_unfit = |size: (u32, u32)| transform.admit(size.0, size.1).err();
+        if width > 0
+            && let (Some(refused), Some(_)) = (is_unfit((width, height)), is_unfit((height, width)))
+        {
+            return Err(refused);
+        }
+        let needed = transform.slot_bytes();
+        let mut slot = Vec::new();
+        slot.try_reserve_exact(needed).map_err(|_| Refused::NoMemory { needed: needed as u64 })?;
+        slot.resize(needed, 0);
+        self.run(transform, bytes, table, random_key, &mut slot).map(|_| slot)
     }
 
     /// Writes `self.resized` into a slot: flips, operations, numbers, erasing.
@@ -255,7 +283,7 @@ impl Worker {
 
     /// Frees buffers that grew for a huge image.
     fn forget(&mut self) {
-        for buffer in [&mut self.decoded, &mut self.turned] {
+        for buffer in [&mut self.decoded, &mut self.turned, &mut self.resized, &mut self.spare] {
             if buffer.capacity() > MAX_KEPT_BYTES {
                 *buffer = Vec::new();
             }
@@ -270,7 +298,7 @@ impl Worker {
         let header = Header::parse(bytes);
         self.forget();
         let budget = self.budget.clone();
-        let _taken = taken(budget.as_deref(), bytes, &header, 6)?;
+        let _taken = taken(budget.as_deref(), bytes, &header, 6, 0)?;
         let jpeg = (header.kind == Kind::Jpeg && header.width > 0).then(|| Jpeg::parse(bytes));
         let by_parts = match jpeg {
             Some(jpeg) => self.whole_jpeg(bytes, &header)?.then_some((jpeg.orientation, header.width, header.height)),
@@ -306,7 +334,7 @@ impl Worker {
     /// Files that [`Mask::decode`] refuses.
     pub fn mask(&self, bytes: &[u8]) -> Result<Mask, Refused> {
         // The file's rows, and one byte or two for each number.
-        let _taken = taken(self.budget.as_deref(), bytes, &Header::parse(bytes), 8)?;
+        let _taken = taken(self.budget.as_deref(), bytes, &Header::parse(bytes), 8, 0)?;
         Mask::decode(bytes, &self.limits)
     }
 
@@ -415,14 +443,16 @@ impl Worker {
     }
 }
 
-/// Takes memory from `budget` to decode an image and to keep `of_pixel` further bytes of each pixel.
+/// Takes memory from `budget` to decode an image, to keep `of_pixel` further bytes of each pixel, and `others`.
 fn taken<'b>(
     budget: Option<&'b Budget>,
     bytes: &[u8],
     header: &Header,
     of_pixel: u64,
+    others: u64,
 ) -> Result<Option<Reservation<'b>>, Refused> {
-    let kept = u64::from(header.width).saturating_mul(header.height.into()).saturating_mul(of_pixel);
+    let kept =
+        u64::from(header.width).saturating_mul(header.height.into()).saturating_mul(of_pixel).saturating_add(others);
     let needed = || need::decode(bytes, header).map(|needed| needed.saturating_add(kept));
     budget.map(|budget| budget.for_work(needed())).transpose()
 }

@@ -189,18 +189,68 @@ fn scans_that_lack_bits_come_twice_or_contradict_the_others_are_refused() {
             let without = [&jpeg[..at[missing]], &jpeg[at[missing + 1]..]].concat();
             // Tables of a scan serve the later ones, too.
             let why = refused(&without);
-            let is_expected = matches!(why, NoTable::Progressive | NoTable::Headers)
+            let is_expected = why == NoTable::Scans
                 || matches!(why, NoTable::Damaged { what: Damage::HuffmanTable, .. })
                 || matches!(why, NoTable::Damaged { what: Damage::Code | Damage::Block, .. });
             assert!(is_expected, "{name} without scan {missing}: {why}");
         }
         for scan in 0..at.len() - 1 {
             let twice = [&jpeg[..at[scan + 1]], part(scan), &jpeg[at[scan + 1]..]].concat();
-            assert_eq!(refused(&twice), NoTable::Headers, "{name} with scan {scan} twice");
+            assert_eq!(refused(&twice), NoTable::Scans, "{name} with scan {scan} twice");
         }
         let stray = [&jpeg[..at[1]], &[7], &jpeg[at[1]..]].concat();
         assert_eq!(refused(&stray), NoTable::Headers, "{name} with a byte between scans");
     }
+}
+
+#[test]
+fn headers_that_libjpeg_skips_change_no_pixel_of_several_scans() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/jpegs/pixels");
+    let jpeg = std::fs::read(fixtures.join("444-apart.jpg")).unwrap();
+    let (width, height) = size(&jpeg);
+    let whole = Rect { x: 0, y: 0, width, height };
+    let expected = region(Level::SCALAR, &jpeg, None, whole, 1).unwrap();
+    let second = scans(&jpeg)[1];
+    let lines = [&[0xFF, 0xDC, 0, 4][..], &(height as u16).to_be_bytes()].concat();
+    let adobe = [&[0xFF, 0xEE, 0, 14][..], b"Adobe\0\x64\0\0\0\0", &[0]].concat();
+    let frame = jpeg.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap();
+    // Three channels of 2 x 2 blocks: more than an MCU of them has, which no scan has here.
+    let mut doubled = jpeg.clone();
+    [11, 14, 17].into_iter().for_each(|at| doubled[frame + at] = 0x22);
+    let with = |segment: &[u8]| [&jpeg[..second], segment, &jpeg[second..]].concat();
+    let twice = [&jpeg[..2], &adobe, &adobe, &jpeg[2..]].concat();
+    let rows = [("lines", with(&lines)), ("adobe", with(&adobe)), ("two adobes", twice), ("factors", doubled)];
+    for (name, jpeg) in rows {
+        assert!(region(Level::SCALAR, &jpeg, None, whole, 1) == Ok(expected.clone()), "{name}");
+    }
+    let others = with(&[0xFF, 0xDC, 0, 4, 0, 7]);
+    assert_eq!(region(Level::SCALAR, &others, None, whole, 1).map(drop), Err(NoTable::Headers));
+}
+
+#[test]
+fn a_scan_for_each_bit_is_refused_before_it_takes_long() {
+    let table = |class: u8, symbols: &[u8]| {
+        let mut lengths = [0; 16];
+        lengths[..symbols.len()].fill(1);
+        [&[0xFF, 0xC4, 0, 19 + symbols.len() as u8, class][..], &lengths, symbols].concat()
+    };
+    let scan = |first: u8, last: u8, bits: u8, codes: &[u8]| {
+        [&[0xFF, 0xDA, 0, 8, 1, 1, 0, first, last, bits][..], codes].concat()
+    };
+    let quantiser = [&[0xFF, 0xDB, 0, 67, 0][..], &[1; 64]].concat();
+    let frame = [0xFF, 0xC2, 0, 11, 8, 0x02, 0, 0x02, 0, 1, 1, 0x11, 0];
+    // 64 x 64 blocks: a DC code of one bit for each, and an end of 4,096 blocks for the others, whose code is the second.
+    let mut jpeg = [&[0xFF, 0xD8][..], &quantiser, &frame, &table(0, &[0]), &table(0x10, &[0, 0xC0])].concat();
+    jpeg.extend(scan(0, 0, 0, &[0; 512]));
+    for coefficient in 1..64 {
+        for after in (0..=3).rev() {
+            let bits = if after == 3 { 3 } else { (after + 1) << 4 | after };
+            jpeg.extend(scan(coefficient, coefficient, bits, &[0b1000_0000, 0]));
+        }
+    }
+    jpeg.extend([0xFF, 0xD9]);
+    let whole = Rect { x: 0, y: 0, width: 512, height: 512 };
+    assert_eq!(region(Level::SCALAR, &jpeg, None, whole, 1).map(drop), Err(NoTable::Scans));
 }
 
 #[test]
