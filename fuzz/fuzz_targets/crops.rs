@@ -36,7 +36,8 @@ fuzz_target!(|input: &[u8]| {
             (Ok((way, part)), Ok(region)) => {
                 assert!(region.way == Way::Whole, "the whole by {:?}", region.way);
                 // Damage of one scan, behind the part, leaves the whole to another decoder.
-                let is_one_scan = !matches!(made, Err(NoTable::Progressive | NoTable::SeveralScans | NoTable::Sampling));
+                let is_one_scan =
+                    !matches!(made, Err(NoTable::Progressive | NoTable::SeveralScans | NoTable::Sampling));
                 let is_excused = is_one_scan && made.is_err();
                 assert!(is_excused || part == cut(&region, &rect, &pixels), "other pixels by {way:?}");
             }
