@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import PHOTOS
 
 import shardpack
+from conftest import PHOTOS
 
 PROGRESSIVE = "deep-field.jpg"
 CAT = next(photo for photo in PHOTOS if photo.name == "cat.jpg").read_bytes()
@@ -50,7 +50,9 @@ def test_a_size_is_height_and_width_and_equals_torchvisions_resized_crop() -> No
 
 
 def test_a_table_of_another_image_is_ignored() -> None:
-    others = [shardpack.crop_table(photo.read_bytes()) for photo in PHOTOS if photo.name not in (PROGRESSIVE, "cat.jpg")]
+    others = [
+        shardpack.crop_table(photo.read_bytes()) for photo in PHOTOS if photo.name not in (PROGRESSIVE, "cat.jpg")
+    ]
     own = shardpack.crop_table(CAT)
     # The same size and another length: a comment behind the start marker.
     longer = shardpack.crop_table(CAT[:2] + b"\xff\xfe\x00\x03x" + CAT[2:])
