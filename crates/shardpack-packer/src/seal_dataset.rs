@@ -12,7 +12,6 @@ use shardpack_format::{
     hash, help,
     manifest::{self, BY_KIND, Blake3, Class, Format, Ledger, Manifest, Order},
     splits::{self, Record, Split},
-    threads,
 };
 use shardpack_storage::{Local, Storage};
 

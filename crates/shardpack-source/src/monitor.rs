@@ -1,6 +1,6 @@
 //! Progress reports and cancellation for long work.
 
-use shardpack_format::{Error, ErrorKind, Result, threads};
+use shardpack_format::{Error, ErrorKind, Result};
 
 /// The present work, for a waiting user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
