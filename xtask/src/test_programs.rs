@@ -50,7 +50,7 @@ const LONGEST: [&str; 8] = [
 ];
 
 /// Jobs that take longest: a user's run leaves them to CI.
-const FOR_CI: [&str; 54] = [
+const FOR_CI: [&str; 57] = [
     "cli::bench",
     "cli::docs",
     "cli::help_lines",
@@ -59,6 +59,7 @@ const FOR_CI: [&str; 54] = [
     "cli::recipes",
     "cli::same",
     "cli::terminal",
+    "formats::convert",
     "formats::convert_columns",
     "formats::convert_components",
     "formats::convert_damage",
@@ -94,8 +95,10 @@ const FOR_CI: [&str; 54] = [
     "sources::values",
     "sources::values_beside",
     "sources::values_faults",
+    "sources::values_hdf5_groups",
     "sources::values_parquet",
     "sources::values_random",
+    "sources::values_shards",
     "sources::values_tar",
     "storages::objects",
     "stores::convert",
