@@ -54,38 +54,34 @@ def by_shardpack(is_resized: bool, has_table: bool):
     return prepare, work
 
 
-def by_simplejpeg(is_resized: bool):
+def by_libjpeg_turbo(is_resized: bool, decode):
+    """A whole decode by `decode`, then the crop, or Pillow's resize."""
     import numpy as np
-    import simplejpeg
     from PIL import Image
 
     def work(content: bytes, box) -> None:
         left, top, right, bottom = box
-        whole = simplejpeg.decode_jpeg(content, "RGB", fastdct=False, fastupsample=False)
+        whole = decode(content)
         if is_resized:
             np.asarray(Image.fromarray(whole).resize((SIDE, SIDE), Image.Resampling.BILINEAR, box=box))
         else:
             whole[top:bottom, left:right].copy()
 
     return None, work
+
+
+def by_simplejpeg(is_resized: bool):
+    import simplejpeg
+
+    settings = {"fastdct": False, "fastupsample": False}
+    return by_libjpeg_turbo(is_resized, lambda content: simplejpeg.decode_jpeg(content, "RGB", **settings))
 
 
 def by_pyturbojpeg(is_resized: bool):
-    import numpy as np
-    from PIL import Image
     from turbojpeg import TJPF_RGB, TurboJPEG
 
     decoder = TurboJPEG()
-
-    def work(content: bytes, box) -> None:
-        left, top, right, bottom = box
-        whole = decoder.decode(content, pixel_format=TJPF_RGB)
-        if is_resized:
-            np.asarray(Image.fromarray(whole).resize((SIDE, SIDE), Image.Resampling.BILINEAR, box=box))
-        else:
-            whole[top:bottom, left:right].copy()
-
-    return None, work
+    return by_libjpeg_turbo(is_resized, lambda content: decoder.decode(content, pixel_format=TJPF_RGB))
 
 
 def by_pillow(is_resized: bool):

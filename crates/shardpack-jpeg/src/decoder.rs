@@ -114,7 +114,7 @@ impl Decoder {
         }
         let size = (head.width, head.height);
         let (part, inner) = (widened(&wanted.rect, by, &head), wanted.rect.reduced(by, size));
-        // Those of the headers before the first scan, as in libjpeg.
+        // The headers before the first scan decide, as in libjpeg.
         let colours = Colours::new(&head);
         let table = table.filter(|_| head.is_in_one_scan());
         let by_table = table.and_then(|table| self.by_table(jpeg, &head, table, &part, by));

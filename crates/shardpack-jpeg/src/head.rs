@@ -55,7 +55,7 @@ impl Scan {
 /// JPEGs to accept.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Types {
-    /// Those that have tables: in one scan, with no more samples of a channel than of the first.
+    /// JPEGs that have tables: one scan, and no channel with more samples than the first.
     OfTables,
     All,
 }
@@ -104,7 +104,7 @@ impl<'a> Head<'a> {
         Self::read_first(jpeg, Types::OfTables)
     }
 
-    /// Parses the headers before the first scan; [`Head::next_scan`] parses those before the others.
+    /// Parses the headers before the first scan; [`Head::next_scan`] parses the later headers.
     ///
     /// # Errors
     /// JPEGs of unknown types, and damaged headers.
@@ -239,7 +239,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// Checks that the tables of a scan are there, and remembers those of channels that have none yet.
+    /// Checks that the tables of a scan are there, and remembers the quantisers of its channels.
     fn find_tables(&mut self, no_quantiser: NoTable, no_codes: NoTable) -> Result<(), NoTable> {
         for &number in &self.scan.order[..self.scan.count] {
             let table = &mut self.quantisers[number & 3];
@@ -249,13 +249,11 @@ impl<'a> Head<'a> {
                 return Err(no_quantiser);
             }
         }
-        // Scans of bits have no codes, and those of some coefficients have one kind.
+        // A scan of DC bits has no codes; other progressive scans have one kind of codes.
         let (needs_dc, needs_ac) = (self.scan.first == 0 && self.scan.before == 0, self.scan.last > 0);
-        let is_there =
-            |tables: &[Option<Codes>], number: u8| tables.get(usize::from(number)).is_some_and(Option::is_some);
         let has_codes = self.scan.channels().iter().all(|&number| {
-            let channel = &self.frame[number & 3];
-            (!needs_dc || is_there(&self.dc, channel.dc)) && (!needs_ac || is_there(&self.ac, channel.ac))
+            let (dc, ac) = self.codes_of(&self.frame[number & 3]);
+            (!needs_dc || dc.is_some()) && (!needs_ac || ac.is_some())
         });
         if has_codes { Ok(()) } else { Err(no_codes) }
     }
@@ -382,9 +380,8 @@ impl<'a> Head<'a> {
     pub(crate) fn codes(&self) -> impl Iterator<Item = (usize, &Channel, &Codes, &Codes)> {
         self.scan.channels().iter().filter_map(|&number| {
             let channel = &self.frame[number];
-            let dc = self.dc.get(usize::from(channel.dc))?.as_ref()?;
-            let ac = self.ac.get(usize::from(channel.ac))?.as_ref()?;
-            Some((number, channel, dc, ac))
+            let (dc, ac) = self.codes_of(channel);
+            Some((number, channel, dc?, ac?))
         })
     }
 

@@ -89,7 +89,7 @@ impl Coefficients {
         if is_complete { Ok(()) } else { Err(NoTable::Scans) }
     }
 
-    /// Checks that a scan continues those before it.
+    /// Checks that a scan continues the earlier scans.
     fn plan(&mut self, scan: &Scan) -> Result<(), NoTable> {
         for &number in scan.channels() {
             let missing = &mut self.missing[number & 3];
@@ -112,7 +112,7 @@ impl Coefficients {
         let no_codes = || NoTable::Damaged { at: head.codes_at as u64, what: Damage::HuffmanTable };
         let parts = head.scan.channels().iter().map(|&number| Part::new(head, number).ok_or_else(no_codes));
         let parts: Vec<Part> = parts.collect::<Result<_, _>>()?;
-        // Blocks of a channel alone are not in MCUs: those that only fill the last MCUs are left out.
+        // The blocks of a channel alone are not in MCUs: blocks that only fill the last MCUs are left out.
         let (columns, rows) = match &parts[..] {
             [one] => one.size,
             _ => (head.columns as usize, head.rows as usize),
@@ -132,7 +132,7 @@ impl Coefficients {
         Ok(marker_at(jpeg, reader.bits.position()))
     }
 
-    /// Writes the blocks of some MCUs of a row into `blocks`, those of each MCU in the order of the frame.
+    /// Writes the blocks of some MCUs of a row into `blocks`, MCU by MCU, in the order of the frame.
     pub(crate) fn row(&self, head: &Head, mcus: &Mcus, row: u32, blocks: &mut Vec<Block>) {
         blocks.clear();
         for column in mcus.from..mcus.to {
@@ -154,7 +154,7 @@ struct Part {
     /// Blocks in an MCU of the scan.
     across: usize,
     down: usize,
-    /// Blocks in a row, with those that fill the last MCU.
+    /// Blocks in a row, with the blocks that fill the last MCU.
     row: usize,
     /// Blocks with pixels, across and down.
     size: (usize, usize),
@@ -328,7 +328,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The next bit of AC coefficients, and those that this bit makes other than 0.
+    /// The next bit of AC coefficients, and the coefficients that begin with this bit.
     fn refine(&mut self, part: &Part, block: &mut Block) -> Result<(), Damage> {
         let Scan { first, last, after, .. } = self.scan;
         let (bit, last) = (1_i16 << after, u32::from(last));

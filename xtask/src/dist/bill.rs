@@ -92,7 +92,7 @@ fn listed(tree: &str) -> Vec<(&str, &str)> {
     all
 }
 
-/// The C library `name` in `folder` of a crate, whose version names that of the library.
+/// The C library `name` in `folder` of a crate, whose version names the version of the library.
 fn bundled(folder: &Path, name: &str, of_crate: &str, licence: &str) -> Result<Package> {
     let version = of_crate.split_once(&format!("+{name}.")).map(|(_, version)| version.to_owned());
     let version = version.ok_or_else(|| format!("{of_crate} names no version of {name}"))?;

@@ -30,6 +30,7 @@ mod geometry;
 mod half;
 mod image_traits;
 mod mixing;
+mod part;
 mod random;
 mod rotate;
 mod shape;

@@ -1,5 +1,5 @@
-//! Decodes whole JPEGs with shardpack-jpeg; those that it refuses, with zune-jpeg in strict mode, because its tolerant mode fills
-//! missing data with grey and reports no error.
+//! Decodes whole JPEGs with shardpack-jpeg. If shardpack-jpeg refuses one, zune-jpeg decodes it in strict mode: its tolerant mode
+//! fills missing data with grey and reports no error.
 //!
 //! JPEGs that zune-jpeg decodes wrongly, and that shardpack-jpeg refuses, are refused with a reason.
 
