@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+# Each worker seeds this module: one import here is shared by all workers that are forked.
+import numpy.random  # noqa: F401
 import torch.utils.data
 
 from . import distributed

@@ -9,6 +9,10 @@ import struct
 from pathlib import Path
 
 import numpy as np
+
+# Workers of a DataLoader seed this module. An import in a forked worker fails with KeyError if the collector runs a finalizer that imports
+# (https://github.com/python/cpython/issues/106176).
+import numpy.random  # noqa: F401
 import pytest
 
 import shardpack

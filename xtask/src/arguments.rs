@@ -38,6 +38,12 @@ impl Arguments {
         text.map(|text| text.parse().map_err(|_| format!("{name} {text}: not a number"))).transpose()
     }
 
+    /// All words that remain, for another program.
+    #[cfg(not(feature = "simulate"))]
+    pub fn rest(self) -> Vec<String> {
+        self.0
+    }
+
     /// Fails if a word remains.
     pub fn end(&self) -> Result<()> {
         match self.0.first() {

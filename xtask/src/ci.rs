@@ -10,8 +10,10 @@ use crate::{
     Result,
     arguments::Arguments,
     circles,
-    command::{Steps, cargo, cargo_of_tests, command, is_ci, is_installed, output, read, root, run, target},
-    docs, fresh, fuzz, licences, needs, package, prose, python, servers, test_programs, tools,
+    command::{Steps, cargo, command, is_ci, is_installed, output, read, root, run, target},
+    docs, fresh, fuzz, licences, needs, package, prose, python, servers,
+    test_programs::{self, ALL},
+    tools,
     warm::Warm,
 };
 
@@ -42,7 +44,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
             steps.step("clippy", clippy)?;
         }
         let build = if is_ci { "clippy and the build of the tests" } else { "build of the tests" };
-        steps.step(build, || run(&mut cargo_of_tests(package::BUILD)))?;
+        steps.step(build, package::build)?;
         while !making.is_finished()
             && let Some((name, step)) = others.next()
         {
@@ -57,8 +59,8 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         if full {
             pythons.push((FULL_SWEEPS, "1".into()));
         }
-        let mut jobs = test_programs::jobs("--workspace", &pythons)?;
-        jobs.push(test_programs::doc_job("--workspace", &pythons));
+        let mut jobs = test_programs::jobs(ALL, &pythons)?;
+        jobs.push(test_programs::doc_job(ALL, &pythons));
         if !peers {
             jobs = test_programs::without_longest(jobs);
             jobs.append(&mut package);
@@ -193,13 +195,14 @@ fn format() -> Result<()> {
 }
 
 fn clippy() -> Result<()> {
-    run(&mut cargo("clippy --workspace --all-targets -- -D warnings"))?;
+    run(&mut cargo(&format!("clippy {ALL} --all-targets -- -D warnings")))?;
     clippy_of_other_builds()
 }
 
 /// Lints of builds that the tests do not have.
 fn clippy_of_other_builds() -> Result<()> {
     run(&mut cargo("clippy --package shardpack --no-default-features -- -D warnings"))?;
+    run(&mut cargo("clippy --package xtask -- -D warnings"))?;
     // fuzz/ is its own workspace, built only with --full; API changes could break it unnoticed.
     let mut fuzz = cargo("clippy --quiet --manifest-path fuzz/Cargo.toml --target-dir");
     run(fuzz.arg(target("")).args(["--", "-D", "warnings"]))
@@ -235,7 +238,8 @@ fn minimum_rust_version() -> Result<()> {
         println!("rustc is {current} and rustup has no {minimum}: the minimum was NOT tested here");
         return Ok(());
     };
-    let mut check: Command = command("rustup", ["run", &toolchain, "cargo", "check", "--workspace", "--all-targets"]);
+    let mut check: Command = command("rustup", ["run", &toolchain, "cargo", "check", "--all-targets"]);
+    check.args(ALL.split(' '));
     // Cargo set these variables for the toolchain that runs this task.
     check.env_remove("CARGO").env_remove("RUSTC").env_remove("RUSTUP_TOOLCHAIN");
     run(check.env("CARGO_TARGET_DIR", target("minimum-rust")))

@@ -14,7 +14,6 @@ mod fixtures;
 mod fresh;
 mod fuzz;
 mod licences;
-mod many_machines;
 mod needs;
 mod package;
 mod plot;
@@ -22,11 +21,11 @@ mod prose;
 mod python;
 mod random;
 mod servers;
-mod shuffle_quality;
+#[cfg(feature = "simulate")]
+mod simulate;
 mod sources;
 mod test_programs;
 mod tools;
-mod training_order;
 mod warm;
 
 use std::process::ExitCode;
@@ -35,6 +34,9 @@ use arguments::Arguments;
 
 /// Result of a task; the error is the message for the user.
 type Result<T, E = String> = std::result::Result<T, E>;
+
+/// Tasks of the feature `simulate`.
+const SIMULATIONS: [&str; 3] = ["shuffle-quality", "training-order", "many-machines"];
 
 const HELP: &str = "\
 cargo xtask test [--fuzz-seconds N] [--full]   all that a change has to pass; sets up what it needs
@@ -67,6 +69,19 @@ cargo xtask dist                               make what a release hands out, in
   training-order: with fewer seeds than 20 it prints and leaves docs/ alone
 ";
 
+/// Runs a task of the module `simulate`.
+#[cfg(feature = "simulate")]
+fn simulation(name: &str, arguments: Arguments) -> Result<()> {
+    simulate::task(name, arguments)
+}
+
+/// Runs the build that has the module `simulate`.
+#[cfg(not(feature = "simulate"))]
+fn simulation(name: &str, arguments: Arguments) -> Result<()> {
+    let mut cargo = command::cargo("run --quiet --package xtask --features simulate --");
+    command::run(cargo.arg(name).args(arguments.rest()))
+}
+
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_command_line();
     let result = match arguments.word().as_deref() {
@@ -75,9 +90,7 @@ fn main() -> ExitCode {
         Some("package") => package::task(arguments),
         Some("fuzz") => fuzz::task(arguments),
         Some("bench") => bench::task(arguments),
-        Some("shuffle-quality") => shuffle_quality::task(arguments),
-        Some("training-order") => training_order::task(arguments),
-        Some("many-machines") => many_machines::task(arguments),
+        Some(name) if SIMULATIONS.contains(&name) => simulation(name, arguments),
         Some("docs") => docs::task(arguments),
         Some("dist") => dist::task(arguments),
         Some("fresh") => fresh::task(arguments),

@@ -12,7 +12,7 @@ use crate::{
     arguments::Arguments,
     command::{cargo_of_tests, command, remove, run, smaller_in_ci, target, typed},
     python,
-    test_programs::{self, Job, run_all},
+    test_programs::{self, ALL, Job, run_all},
 };
 
 /// The environment with the tools that build and test the package.
@@ -40,8 +40,10 @@ fn sources() -> Result<PathBuf> {
     python::environment_with_dependencies("package-sources", "python/tests/sources.txt")
 }
 
-/// Arguments of cargo that build the tests and, with the same features, all that they and the debug wheel need.
-pub const BUILD: &str = "build --workspace --lib --bins --tests --examples";
+/// Builds the tests and, with the same features, all that they and the debug wheel need.
+pub fn build() -> Result<()> {
+    run(&mut cargo_of_tests(&format!("build {ALL} --lib --bins --tests --examples")))
+}
 
 /// Build profile of the wheel.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,7 +59,7 @@ fn wheel(python: &Path, how: Build) -> Result<PathBuf> {
     let folder = target("wheels");
     remove(&folder)?;
     if how == Build::Debug {
-        run(&mut cargo_of_tests(BUILD))?;
+        build()?;
         let library = target("debug").join("lib_native.so");
         run(command(python, ["xtask/src/debug_wheel.py"]).arg(library).arg(env!("CARGO_PKG_VERSION")).arg(&folder))?;
     } else {
@@ -192,7 +194,7 @@ const OF_PROGRAM: [&str; 5] = ["cli::inspect", "cli::json", "cli::terminal", "pa
 pub fn installed_program() -> Result<()> {
     let program = environment()?.with_file_name("shardpack");
     // Whole workspace: the features of a single package would recompile half of its crates.
-    let mut jobs = test_programs::jobs("--workspace --test cli --test pack", &[("SHARDPACK_PROGRAM", program)])?;
+    let mut jobs = test_programs::jobs(&format!("{ALL} --test cli --test pack"), &[("SHARDPACK_PROGRAM", program)])?;
     jobs.retain(|job| OF_PROGRAM.contains(&job.key.as_str()));
     if jobs.len() != OF_PROGRAM.len() {
         return Err(format!("not all of {} are modules of tests", OF_PROGRAM.join(", ")));

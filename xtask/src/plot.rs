@@ -1,5 +1,7 @@
 //! Writes plots as SVG by hand: readable on light and dark pages, with no external resources.
 
+#![cfg_attr(not(feature = "simulate"), allow(dead_code, reason = "the simulations draw most plots"))]
+
 use std::fmt::Write;
 
 /// Text and lines take the colour of the page's theme; the colours of the series are visible on both themes.

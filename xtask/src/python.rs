@@ -122,6 +122,7 @@ pub fn packages_of(python: &Path) -> Result<PathBuf> {
 }
 
 /// scikit-learn, for its bundled images.
+#[cfg(feature = "simulate")]
 pub fn digits() -> Result<PathBuf> {
     environment("digits-venv", "benches/digits.txt")
 }

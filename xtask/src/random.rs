@@ -1,4 +1,5 @@
 //! Random numbers that are the same on every machine.
+#![cfg_attr(not(feature = "simulate"), allow(dead_code, reason = "the simulations draw in more ways"))]
 
 /// SplitMix64. Source: Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014.
 pub struct Random(u64);

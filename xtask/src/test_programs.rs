@@ -18,6 +18,8 @@ use crate::{
     command::{cargo_of_tests, command, output},
 };
 
+/// Arguments of cargo that select all tests.
+pub const ALL: &str = "--workspace --features xtask/simulate";
 /// Number of jobs run at a time, besides one of [`WAITING`]: twice the cores of CI, because tests mostly wait, for the disk and for other
 /// programs.
 const AT_A_TIME: usize = 4;

@@ -15,7 +15,7 @@ use crate::{
     arguments::Arguments,
     command::{root, write},
     plot::Curves,
-    shuffle_quality::page,
+    simulate::shuffle_quality::page,
 };
 
 const PAGE: &str = "docs/how-to/many-machines.md";
