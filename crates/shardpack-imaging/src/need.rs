@@ -36,7 +36,7 @@ pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<u64> {
             let coefficients = if keeps_coefficients(bytes) { made.saturating_mul(2 * inks) } else { 0 };
             let of_others =
                 coefficients.saturating_add(made.saturating_mul(inks.min(3))).saturating_add(2 * BESIDE_BYTES);
-            // Damage that shardpack-jpeg meets is left to the others.
+            // Types that shardpack-jpeg refuses are left to the others.
             let ours = shardpack_jpeg::needed_bytes(bytes).map(|needed| needed.saturating_add(3 * pixels));
             return Some(ours.map_or(of_others, |ours| ours.max(of_others)));
         }

@@ -58,8 +58,8 @@ pub(crate) fn decode_for(bytes: &[u8], size: Option<(u32, u32)>, limits: &Limits
 
 /// Decodes a whole image and drops the pixels; for arrays of any type only the length is checked.
 ///
-/// Damage that decodes to other pixels goes undetected, and so does a truncated JPEG with an end marker appended: no
-/// decoder treats that as an error.
+/// Damage that decodes to other pixels goes undetected. A truncated JPEG with an end marker appended is damaged, though most
+/// decoders accept it.
 ///
 /// # Errors
 /// As [`decode`].
@@ -74,8 +74,7 @@ pub fn check(bytes: &[u8], limits: &Limits) -> Result<Header, Refused> {
 /// Reads all Huffman codes of a JPEG, without pixels. For JPEGs with several scans (progressive) or of a rare type,
 /// and for other kinds of images, as [`check`].
 ///
-/// Unlike a decoder, which makes pixels from any data, it detects a truncated JPEG with an end marker appended. Damage
-/// that yields other codes in the same number goes undetected.
+/// Damage that yields other codes in the same number goes undetected.
 ///
 /// # Errors
 /// Truncated or damaged files; as [`check`] if the image is decoded.

@@ -1,15 +1,16 @@
-//! Decodes whole JPEGs with shardpack-jpeg. If shardpack-jpeg refuses one, zune-jpeg decodes it in strict mode: its tolerant mode
-//! fills missing data with grey and reports no error.
+//! Decodes whole JPEGs with shardpack-jpeg. Files that it refuses for their type are decoded by zune-jpeg, in strict mode: its tolerant
+//! mode fills missing data with grey and reports no error.
 //!
-//! JPEGs that zune-jpeg decodes wrongly, and that shardpack-jpeg refuses, are refused with a reason.
+//! Codes that shardpack-jpeg finds damaged are refused: zune-jpeg accepts missing codes if an end marker follows. JPEGs that zune-jpeg
+//! decodes wrongly, and that shardpack-jpeg refuses, are refused with a reason.
 
 mod frame;
 
-use std::borrow::Cow;
+use std::{borrow::Cow, num::NonZeroU16};
 
 use image::metadata::Orientation;
 use shardpack_format::image_header::Kind;
-use shardpack_jpeg::NoTable;
+use shardpack_jpeg::{Damage, NoTable};
 use zune_jpeg::{
     JpegDecoder,
     errors::DecodeErrors,
@@ -83,7 +84,7 @@ fn orientation_of(decoder: &JpegDecoder<ZCursor<&[u8]>>) -> u8 {
 
 /// Decodes a whole JPEG.
 pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> {
-    let bytes = tidy(bytes);
+    let (whole, bytes) = (bytes, tidy(bytes));
     let frame = Frame::parse(&bytes)?;
     let (mut decoder, layout) = open(&bytes, limits)?;
     let (width, height) = decoder.dimensions().unwrap_or_default();
@@ -91,9 +92,31 @@ pub(super) fn decode(bytes: &[u8], limits: &Limits) -> Result<Picture, Refused> 
     let pixels = match jpeg::whole(&bytes, size, 1, layout, limits) {
         Ok(pixels) => pixels,
         Err(why) if frame.is_some_and(|frame| frame.needs_shardpack_jpeg()) => return Err(refused(why)),
-        Err(_) => (size.0, size.1, decoder.decode().map_err(by_zune)?),
+        Err(why) => match damage_of_codes(&bytes, why) {
+            // Strays lie before the codes.
+            Some((at, what)) => {
+                let at = at + (whole.len() - bytes.len()) as u64;
+                return Err(damaged(NoTable::Damaged { at, what }));
+            }
+            None => (size.0, size.1, decoder.decode().map_err(by_zune)?),
+        },
     };
     picture(&decoder, pixels, layout)
+}
+
+/// Position and type of the damage for which shardpack-jpeg refused a JPEG with `why`; `None` if its codes are whole, or were not read:
+/// zune-jpeg knows Huffman tables that some files leave out.
+fn damage_of_codes(bytes: &[u8], why: NoTable) -> Option<(u64, Damage)> {
+    // The decoder reports no position within a single scan.
+    let why = match shardpack_jpeg::scan(bytes, NonZeroU16::MAX) {
+        Err(NoTable::Progressive | NoTable::SeveralScans) => why,
+        scanned => scanned.err()?,
+    };
+    match why {
+        NoTable::Damaged { what: Damage::Header | Damage::HuffmanTable, .. } => None,
+        NoTable::Damaged { at, what } => Some((at, what)),
+        _ => None,
+    }
 }
 
 /// The reason why shardpack-jpeg refuses a JPEG that no other decoder can decode.
