@@ -29,7 +29,8 @@ pub struct ListArgs {
     /// For lists: column with the path [default: detected by name]
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "NAME")]
     path_column: Option<String>,
-    /// For lists: column with the label [default: detected by name]
+    /// For lists: column with the label [default: detected by name]; folder, without a column of this
+    /// name, is the folder of each path
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "NAME")]
     label_column: Option<String>,
     /// For lists: column with the split [default: `split`, if its values are train, val, test, …]

@@ -190,3 +190,58 @@ fn categories_of_one_id_are_refused_and_other_members_of_coco_are_counted() {
     assert_eq!(ran["ignored_files"], expected);
     verify(&bench.dst(), &tables, &[]);
 }
+
+#[test]
+fn folders_of_paths_are_labels_only_if_the_command_says_so() {
+    let bench = Bench::with(&["images/cake/1.jpg", "images/cake/2.jpg", "images/soup/1.jpg", "images/soup/3.jpg"]);
+    let root = bench.src().join("images");
+    let root = ["--root", root.to_str().unwrap()];
+    let by_folder = [&root[..], &["--label-column", "folder"]].concat();
+    let lines = ["cake/1", "cake/2", "soup/1", "soup/3"];
+    let path = list(&bench, "train.txt", &lines.join("\n"));
+    let note = "the paths are in 2 folders, such as cake: --label-column folder makes them classes";
+    pack(&path, &bench.at("none"), &root).code(0).says("no labels").says(note);
+    assert_eq!(classes(&bench.at("none")), [""; 0]);
+    let ran = pack(&path, &bench.dst(), &by_folder).code(0).says("labels are the folders of the paths");
+    ran.says("images in 2 classes").says_not("makes them classes");
+    assert_eq!(classes(&bench.dst()), ["cake", "soup"]);
+    assert_eq!(one(&samples(&bench.dst()), "soup/3.jpg").0, Some(1));
+    verify(&bench.dst(), &path, &by_folder);
+    // In lists with names of columns, the other columns stay; --no-labels leaves the folders out.
+    let rows: Vec<String> = lines.iter().map(|path| format!(r#"{{"path":"{path}.jpg","label":7}}"#)).collect();
+    for path in [
+        list(&bench, "rows.jsonl", &rows.join("\n")),
+        list(&bench, "rows.csv", &format!("path,label\n{}", lines.map(|path| format!("{path}.jpg,7\n")).concat())),
+    ] {
+        pack(&path, &bench.dst(), &[&by_folder[..], &["--force"]].concat()).code(0);
+        let samples = samples(&bench.dst());
+        let cake = one(&samples, "cake/2.jpg");
+        assert_eq!((cake.0, cake.1.as_deref()), (Some(0), Some("cake")));
+        assert!(text(cake, "json").unwrap().starts_with(r#"{"label":"#));
+        pack(&path, &bench.dst(), &[&by_folder[..], &["--force", "--no-labels"]].concat()).code(0).says("no labels");
+    }
+    // A column of this name is the label.
+    let path = list(&bench, "named.csv", "path,Folder\ncake/1.jpg,x\nsoup/1.jpg,y\n");
+    pack(&path, &bench.dst(), &[&by_folder[..], &["--force"]].concat()).code(0).says("label Folder");
+    assert_eq!(classes(&bench.dst()), ["x", "y"]);
+    // Lines have columns, too, and one that they lack is refused.
+    let path = list(&bench, "lines.txt", "cake/1.jpg 7\nsoup/1.jpg 7\n");
+    pack(&path, &bench.dst(), &[&by_folder[..], &["--force"]].concat()).code(0);
+    assert_eq!(text(one(&samples(&bench.dst()), "cake/1.jpg"), "json").unwrap(), r#"{"label":7}"#);
+    for (option, name) in [("--label-column", "breed"), ("--path-column", "file"), ("--split-column", "split")] {
+        let ran = pack(&path, &bench.dst(), &[&root[..], &[option, name, "--force"]].concat()).code(2).clean_error();
+        ran.says(&format!("{option} {name}: no such column: it has path, label"));
+    }
+    let second = [&root[..], &["--label-column", "2", "--path-column", "1", "--force"]].concat();
+    pack(&path, &bench.dst(), &second).code(0).says("label label");
+    // A file in no folder has no label.
+    bench.file("images/5.jpg", &jpeg(5, 500));
+    let path = list(&bench, "some.txt", "5.jpg\ncake/1.jpg\nsoup/1.jpg\n");
+    pack(&path, &bench.at("some"), &by_folder).code(1).says("5.jpg: no label");
+    // Folders that are all splits, and one folder, are no classes.
+    for (name, text) in [("one.txt", "cake/1.jpg\ncake/2.jpg\n"), ("own.txt", "cake/1.jpg\nsoup/1.jpg\n")] {
+        pack(&list(&bench, name, text), &bench.dst(), &[&root[..], &["--force"]].concat())
+            .code(0)
+            .says_not("makes them classes");
+    }
+}

@@ -120,6 +120,12 @@ pub(super) fn cut(path: &[u8]) -> (&[u8], &[u8]) {
     at.map_or((&[], path), |at| (&path[..at], &path[at + 1..]))
 }
 
+/// The name of the folder that holds the file at `path`; `None` for a name alone.
+pub(super) fn folder(path: &[u8]) -> Option<&[u8]> {
+    let (folder, _) = cut(path);
+    folder.rsplit(|byte| *byte == b'/').next().filter(|name| !name.is_empty())
+}
+
 /// These bytes as a path.
 pub(super) fn as_path(bytes: &[u8]) -> &Path {
     use std::os::unix::ffi::OsStrExt;

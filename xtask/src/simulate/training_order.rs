@@ -15,7 +15,7 @@ use crate::{
     plot::{Lines, Series},
     python,
     random::Random,
-    shuffle_quality::{
+    simulate::shuffle_quality::{
         order::{self, Order, Setting},
         page, peers,
     },

@@ -33,11 +33,16 @@ const CLASSES: [&str; 6] = ["class_name", "classname", "label_name", "category_n
 /// Known name of the split column.
 const SPLIT: &str = "split";
 
+/// The label column that is no column: each label is the folder of the path.
+pub(super) const FOLDER: &str = "folder";
+
 /// Column numbers by role, from 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Roles {
     pub path: usize,
     pub label: Option<usize>,
+    /// Whether labels are the folders of the paths.
+    pub is_label_folder: bool,
     /// Class names beside numeric labels.
     pub class: Option<usize>,
     pub split: Option<usize>,
@@ -58,8 +63,11 @@ impl Roles {
         let said = |name: &Option<String>| name.as_ref().map(|name| named(names, name)).transpose();
         let known = |likely: &[&str]| known(names, likely);
         let Some(path) = said(&columns.path)?.or_else(|| known(&PATHS)) else { return Ok(None) };
-        let label = match said(&columns.label)?.filter(|_| !no_labels) {
+        let is_label_folder = is_label_folder(columns, names);
+        let chosen = if is_label_folder { None } else { said(&columns.label)? };
+        let label = match chosen.filter(|_| !no_labels) {
             Some(label) => Some(apart(label, path, &names[label])?),
+            None if is_label_folder => None,
             None => {
                 let found = known(&LABELS).filter(|label| *label != path);
                 let is_name = |label: usize| CLASSES.iter().any(|name| names[label].trim().eq_ignore_ascii_case(name));
@@ -70,18 +78,45 @@ impl Roles {
         let class = label.and_then(|label| known(&CLASSES).filter(|class| *class != label && *class != path));
         let split = said(&columns.split)?.or_else(|| known(&[SPLIT]));
         let split = split.filter(|split| splits && *split != path && Some(*split) != label);
-        Ok(Some(Self { path, label, class, split, ..Self::default() }))
+        Ok(Some(Self { path, label, is_label_folder: is_label_folder && !no_labels, class, split, ..Self::default() }))
     }
 
     /// Assigns roles in a list without a header. `path` is the path column; the label follows it, or else precedes it.
     pub fn unnamed(count: usize, path: usize, columns: &Columns, no_labels: bool) -> Result<Self> {
         let said = |name: &Option<String>| name.as_ref().map(|name| numbered(count, name)).transpose();
         let neighbour = if path + 1 < count { Some(path + 1) } else { path.checked_sub(1) };
-        let label = match said(&columns.label)?.filter(|_| !no_labels) {
+        let is_label_folder = is_label_folder(columns, &[]);
+        let chosen = if is_label_folder { None } else { said(&columns.label)? };
+        let label = match chosen.filter(|_| !no_labels) {
             Some(label) => Some(apart(label, path, &(label + 1).to_string())?),
-            None => neighbour.filter(|_| !no_labels),
+            None => neighbour.filter(|_| !no_labels && !is_label_folder),
         };
-        Ok(Self { path, label, split: said(&columns.split)?, ..Self::default() })
+        let is_label_folder = is_label_folder && !no_labels;
+        Ok(Self { path, label, is_label_folder, split: said(&columns.split)?, ..Self::default() })
+    }
+
+    /// Roles in lines `path label`, or in lines of paths alone: `names` has the one or the two names.
+    ///
+    /// # Errors
+    /// If a requested column is missing, or has another role.
+    pub fn of_lines(names: &[String], columns: &Columns, no_labels: bool) -> Result<Self> {
+        let said = |name: &Option<String>, option| name.as_ref().map(|name| find(names, name, option)).transpose();
+        let others =
+            [(said(&columns.path, "--path-column")?, 0), (said(&columns.split, "--split-column")?, names.len())];
+        if others.iter().any(|(at, role)| at.is_some_and(|at| at != *role)) {
+            let what = "--path-column and --split-column: a line is a path, or a path and a label";
+            return Err(Error::usage(what).help("in a CSV, columns have names"));
+        }
+        let is_label_folder = is_label_folder(columns, names);
+        let label = match &columns.label {
+            Some(name) if !is_label_folder => {
+                let label = find(names, name, "--label-column")?;
+                Some(apart(label, 0, &names[label])?)
+            }
+            _ => Some(1).filter(|at| *at < names.len() && !is_label_folder),
+        };
+        let label = label.filter(|_| !no_labels);
+        Ok(Self { label, is_label_folder: is_label_folder && !no_labels, ..Self::default() })
     }
 
     /// Makes `files` the columns of files, `several` those of classes, and `targets` those of arrays. They have no other role.
@@ -102,6 +137,11 @@ impl Roles {
 /// The most likely path column among `names`.
 pub(super) fn path_of(names: &[String]) -> Option<String> {
     known(names, &PATHS).map(|at| names[at].clone())
+}
+
+/// Whether `--label-column` is [`FOLDER`], and no column has this name.
+fn is_label_folder(columns: &Columns, names: &[String]) -> bool {
+    columns.label.as_deref() == Some(FOLDER) && !names.iter().any(|name| name.eq_ignore_ascii_case(FOLDER))
 }
 
 /// The number of the column with the first matching name in `likely`.

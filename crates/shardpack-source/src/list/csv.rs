@@ -415,11 +415,10 @@ fn in_fold(number: &[u8], path: &[u8]) -> Vec<u8> {
 fn read_lines(mut input: impl BufRead, above: u64, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
     let first = first_line(input.fill_buf().map_err(unreadable)?).trim_ascii();
     let has_fields = last_blank(first).is_some() && !rows.is_file(first)?;
-    let has_labels = has_fields && !rows.no_labels;
     let names = ["path", "label"].map(str::to_owned);
-    let label = has_labels.then_some(1);
-    let mut roles = Roles { path: 0, label, ..Roles::default() };
-    rows.begin(&names[..1 + usize::from(has_fields)], &mut roles)?;
+    let names = &names[..1 + usize::from(has_fields)];
+    let mut roles = Roles::of_lines(names, rows.columns, rows.no_labels)?;
+    rows.begin(names, &mut roles)?;
     let has_files = !roles.files.is_empty();
     let (has_labels, is_several) = (roles.label.is_some(), !roles.several.is_empty());
     let mut text = Vec::new();
@@ -466,10 +465,10 @@ pub(super) fn quoted_text(line: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Reads lines `path, "text"`. A backslash stands before a quote and before a backslash.
 fn read_quoted_texts(input: impl BufRead, above: u64, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
-    let has_labels = !rows.no_labels;
     let names = ["path", "label"].map(str::to_owned);
-    let mut roles = Roles { path: 0, label: has_labels.then_some(1), ..Roles::default() };
+    let mut roles = Roles::of_lines(&names, rows.columns, rows.no_labels)?;
     rows.begin(&names, &mut roles)?;
+    let has_labels = roles.label.is_some();
     if !roles.files.is_empty() || !roles.several.is_empty() {
         return Err(Error::usage("--file-column and --multi-label: the second column is text in quotes"));
     }

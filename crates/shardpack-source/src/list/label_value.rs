@@ -2,6 +2,8 @@
 
 use shardpack_format::formats::foreign::{LabelTypes, is_list};
 
+use crate::names;
+
 /// Every whole number up to this bound is exact in 64-bit floating point.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
@@ -27,6 +29,14 @@ impl LabelValue {
             [] => Self::Missing,
             text if is_list(text) => Self::Unfit("a list, and no class".to_owned()),
             text => Self::Text(text.to_vec()),
+        }
+    }
+
+    /// The name of the folder that holds the file at `path`.
+    pub fn of_folder(path: &[u8]) -> Self {
+        match names::folder(path) {
+            Some(folder) => Self::Text(folder.to_vec()),
+            None => Self::Missing,
         }
     }
 

@@ -92,6 +92,8 @@ pub(super) struct Rows<'a> {
     roots: [PathBuf; 2],
     pub(super) options: &'a Options,
     pub(super) has_labels: bool,
+    /// Whether the label of a row is the folder of its path.
+    pub(super) is_label_folder: bool,
     /// The column of labels, if it has a name.
     pub(super) label_column: Option<String>,
     labels: Seen,
@@ -147,6 +149,7 @@ impl<'a> Rows<'a> {
             roots: [absolute, resolved],
             options,
             has_labels: false,
+            is_label_folder: false,
             label_column: None,
             labels: Seen::default(),
             looked: Mutex::default(),
@@ -411,13 +414,15 @@ impl<'a> Rows<'a> {
         let mut path = self.relative(bare, row)?;
         self.append_extension(&mut path, row.line)?;
         let Some(split) = self.split(row)? else { return Ok(()) };
-        self.labels.add(&row.label);
-        if let (LabelValue::Text(label), None) = (&row.label, self.labels.is_path) {
+        let folder = self.is_label_folder.then(|| LabelValue::of_folder(&path));
+        let label = folder.as_ref().unwrap_or(&row.label);
+        self.labels.add(label);
+        if let (LabelValue::Text(label), None) = (label, self.labels.is_path) {
             let is_path = names::is_image(label) && (self.is_file(label)? || self.is_file_after_slash(label)?);
             self.labels.is_path = Some(is_path);
         }
         let (mut number, mut word) = (None, None);
-        match &row.label {
+        match label {
             LabelValue::Missing => {}
             LabelValue::Unlabelled(why) => drop(self.unfit.insert(self.rows.len(), format!("no label: {why}"))),
             LabelValue::Number(label) => number = Some(*label),

@@ -25,7 +25,8 @@ impl Rows<'_> {
         let targets = self.targets.columns(names, is_taken)?;
         let files = std::mem::take(&mut roles.files);
         roles.with_components(files, several, targets);
-        self.has_labels = roles.label.is_some();
+        self.has_labels = roles.label.is_some() || roles.is_label_folder;
+        self.is_label_folder = roles.is_label_folder;
         self.label_column = roles.label.and_then(|at| names.get(at).cloned());
         let name = |at: usize| names.get(at).map_or("", String::as_str);
         let mut told = vec![format!("path {}", name(roles.path))];
@@ -45,8 +46,10 @@ impl Rows<'_> {
             let targets: Vec<_> = roles.targets.iter().map(|at| name(*at)).collect();
             told.push(format!("targets {}", targets.join(", ")));
         }
-        if roles.label.is_none() {
-            told.push("no labels".to_owned());
+        match (roles.label, roles.is_label_folder) {
+            (None, true) => told.push("labels are the folders of the paths".to_owned()),
+            (None, false) => told.push("no labels".to_owned()),
+            (Some(_), _) => {}
         }
         let is_text = |at: &usize| roles.is_component(*at) && !roles.targets.contains(at);
         let components: Vec<_> = (0..names.len()).filter(is_text).map(name).collect();

@@ -3,7 +3,7 @@
 //! Holds at all times: of lines that repeat the same row, one is a sample. The others are reported with its line.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -12,10 +12,12 @@ use shardpack_format::{
     Error, Result,
     component::{self, Component},
     formats::webdataset,
+    text,
 };
 
 use super::{
     super::{
+        columns::FOLDER,
         files::{Files, Paths, RowFile},
         multi_label::Arrays,
         targets::TargetArrays,
@@ -31,6 +33,7 @@ use crate::{
     ledger::{Fate, Unpacked, order},
     missing_components::lacking,
     monitor::Monitor,
+    names,
     options::{OnMissing, Options, SPLITS, Splits},
 };
 
@@ -97,6 +100,19 @@ impl Rows<'_> {
         Some(format!("{what}: if labels are ids or texts, --no-labels packs them in the component json"))
     }
 
+    /// A note if no row has a label, and folders of the paths may be classes.
+    fn folders_of_paths(&self) -> Option<String> {
+        if self.has_labels || self.no_labels || self.multi_label.is_some() || !self.targets.is_empty() {
+            return None;
+        }
+        let folders: Option<BTreeSet<&[u8]>> = self.rows.iter().map(|row| names::folder(self.path(row))).collect();
+        let folders = folders.filter(|folders| folders.len() > 1 && folders.len() * 2 <= self.rows.len())?;
+        let is_split = |folder: &&[u8]| SPLITS.iter().any(|name| name.as_bytes() == *folder);
+        let first = folders.iter().find(|folder| !is_split(folder))?;
+        let (count, option) = (folders.len(), format!("--label-column {FOLDER}"));
+        Some(format!("the paths are in {count} folders, such as {}: {option} makes them classes", text::shown(first)))
+    }
+
     /// Returns one listing for each split, or one for all rows.
     ///
     /// # Errors
@@ -111,6 +127,7 @@ impl Rows<'_> {
         let said = self.said();
         self.notes.extend(self.numbers_among_words(&said));
         self.notes.extend(self.own_classes(&said));
+        self.notes.extend(self.folders_of_paths());
         self.notes.extend(self.extensions.note());
         let (mut words, unfit) = (std::mem::take(&mut self.words), std::mem::take(&mut self.unfit));
         let known = if self.has_labels { std::mem::take(&mut self.known) } else { Vec::new() };
