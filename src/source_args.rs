@@ -23,7 +23,8 @@ use shardpack_source::{
 /// Which columns of a list are what, and where its files are.
 #[derive(Args, Clone, Debug)]
 pub struct ListArgs {
-    /// For lists: folder or URL that paths are relative to and that contains all files [default: the folder of the list]
+    /// For lists: folder or URL that paths are relative to and that contains all files; FOLDER/** finds files by
+    /// name in any folder below [default: the folder of the list]
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "FOLDER")]
     root: Option<PathBuf>,
     /// For lists: column with the path [default: detected by name]

@@ -288,7 +288,8 @@ fn ids_of_sounds_get_their_extension() {
     pack(&ids, &mixed.dst(), &[]).code(0).says("got one: .jpg (2)");
     bench.file("wavs/LJ-2.flac", b"fLaC");
     let ran = pack(&speech, &bench.at("two"), &options).code(2).clean_error();
-    ran.says("line 3: path \"LJ-2\" has two files: LJ-2.flac and LJ-2.wav").says("write the extension of each path");
+    ran.says("line 3: path \"LJ-2\" has two files: LJ-2.flac and LJ-2.wav")
+        .says("write folder and extension of each path");
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn folders_of_paths_are_labels_only_if_the_command_says_so() {
     let second = [&root[..], &["--label-column", "2", "--path-column", "1", "--force"]].concat();
     pack(&path, &bench.dst(), &second).code(0).says("label label");
     // A file in no folder has no label.
-    bench.file("images/5.jpg", &jpeg(5, 500));
+    bench.file("images/5.jpg", &jpeg(5, 5000));
     let path = list(&bench, "some.txt", "5.jpg\ncake/1.jpg\nsoup/1.jpg\n");
     pack(&path, &bench.at("some"), &by_folder).code(1).says("5.jpg: no label");
     // Folders that are all splits, and one folder, are no classes.

@@ -19,7 +19,7 @@ struct Listed {
     components: &'static [&'static str],
 }
 
-const LISTED: [Listed; 15] = [
+const LISTED: [Listed; 17] = [
     Listed {
         name: "CelebA",
         files: &["img_align_celeba/000001.jpg", "img_align_celeba/000002.jpg", "img_align_celeba/000003.jpg"],
@@ -177,6 +177,27 @@ const LISTED: [Listed; 15] = [
         splits: &[("", 4)],
         classes: 0,
         components: &["wav", "json"],
+    },
+    Listed {
+        name: "NIH chest X-rays",
+        files: &["images_001/images/1_000.jpg", "images_001/images/2_000.jpg", "images_002/images/3_000.jpg"],
+        lists: &[
+            ("Data_Entry_2017.csv", "Image Index,Finding Labels,Age\n1_000.jpg,A|B,5\n2_000.jpg,A,6\n3_000.jpg,B,7\n"),
+            ("test_list.txt", "3_000.jpg\n"),
+        ],
+        command: "SRC/Data_Entry_2017.csv DST --root 'SRC/**'",
+        splits: &[("", 3)],
+        classes: 0,
+        components: &["jpg", "json"],
+    },
+    Listed {
+        name: "HAM10000",
+        files: &["HAM10000_images_part_1/ISIC_1.jpg", "HAM10000_images_part_2/ISIC_2.jpg"],
+        lists: &[("HAM10000_metadata.csv", "lesion_id,image_id,dx\nHAM_7,ISIC_1,nv\nHAM_8,ISIC_2,nv\n")],
+        command: "SRC/HAM10000_metadata.csv DST --root 'SRC/**'",
+        splits: &[("", 2)],
+        classes: 0,
+        components: &["jpg", "json"],
     },
     Listed {
         name: "images in the source",

@@ -18,6 +18,7 @@ mod array_record;
 mod arrow;
 mod beton;
 mod boxes;
+mod by_name;
 mod class_trees;
 mod components;
 mod converted_sources;

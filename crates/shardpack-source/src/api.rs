@@ -413,6 +413,8 @@ pub struct SourceListing {
     pub extensions: Extensions,
     /// Notes for the user.
     pub notes: Vec<String>,
+    /// The help if no sample can be packed.
+    pub help: Option<String>,
     /// The original listing, if a recipe produced this one.
     pub before: Option<Arc<SourceListing>>,
     /// The text of a sample also holds class, label and path.

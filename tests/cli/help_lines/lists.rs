@@ -57,12 +57,32 @@ pub const ROWS: &[Row] = &[
         },
         "pack @lists.csv DST --root @both",
         2,
-        "write the extension of each path in the list, or make --root a folder with one of the two",
+        "write folder and extension of each path in the list, or make --root a folder with one of the two",
         &[
             "$ sed s/,0/.jpg,0/ @lists.csv > @full.csv",
             "pack @full.csv DST --root @both",
             "pack @lists.csv @x --root SRC",
         ],
+    ),
+    (
+        "a list of lines with other columns",
+        |bench| go(bench, &["$ cd SRC && ls */*.jpg | sed 's/$/ 0/' > @l.txt"]),
+        "pack @l.txt DST --root SRC --path-column label",
+        2,
+        "leave out both options; in a CSV, columns have names",
+        &[
+            "pack @l.txt DST --root SRC",
+            "$ sed 's/ 0/,0/; 1i label,y' @l.txt > @l.csv",
+            "pack @l.csv @x --root SRC --path-column label",
+        ],
+    ),
+    (
+        "files of any folder below a URL",
+        |bench| go(bench, &[LIST]),
+        "pack @lists/l.csv DST --root s3://bucket/images/**",
+        2,
+        "give the URL without /**; names in the list are names below it",
+        &["pack @lists/l.csv DST --root SRC/**"],
     ),
     (
         "labels that are to be the paths",

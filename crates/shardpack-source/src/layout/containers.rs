@@ -59,17 +59,27 @@ pub(crate) fn refuse(root: &Path, found: &[SourceListing]) -> Result<()> {
 /// The problem with class folders of these names, if they are containers.
 fn containers(names: &[&Vec<u8>]) -> Option<String> {
     let [first, others @ ..] = names else { return None };
-    let has = |name: &[u8], list: &[&str]| words(name).iter().any(|word| list.contains(&word.as_str()));
     if others.is_empty() {
         let what = format!("all images would be of one class, {}", shown(&[first]));
         return has(first, &OF_FILES).then_some(what);
     }
-    let bare = |name: &[u8]| name.iter().filter(|byte| !byte.is_ascii_digit()).copied().collect::<Vec<_>>();
-    let are_numbered = names.iter().all(|name| bare(name).len() < name.len() && bare(name) == bare(first));
-    if are_numbered && (has(first, &OF_FILES) || has(first, &OF_PARTS)) {
+    if are_parts(&names.iter().map(|name| name.as_slice()).collect::<Vec<_>>()) {
         return Some(format!("{} are numbered parts, and no classes", shown(names)));
     }
     names.iter().all(|name| is_date(name)).then(|| format!("{} are dates, and no classes", shown(names)))
+}
+
+/// Whether one of the words of a name is in `list`.
+fn has(name: &[u8], list: &[&str]) -> bool {
+    words(name).iter().any(|word| list.contains(&word.as_str()))
+}
+
+/// Whether these folders are numbered parts of one set of files: `images_001` and `images_002`.
+pub(super) fn are_parts(names: &[&[u8]]) -> bool {
+    let [first, _, ..] = names else { return false };
+    let bare = |name: &[u8]| name.iter().filter(|byte| !byte.is_ascii_digit()).copied().collect::<Vec<_>>();
+    let are_numbered = names.iter().all(|name| bare(name).len() < name.len() && bare(name) == bare(first));
+    are_numbered && (has(first, &OF_FILES) || has(first, &OF_PARTS))
 }
 
 /// Whether a name is a day or a month: `2024-01-31`, `20240131`, `2024_01`.

@@ -105,7 +105,7 @@ impl Roles {
             [(said(&columns.path, "--path-column")?, 0), (said(&columns.split, "--split-column")?, names.len())];
         if others.iter().any(|(at, role)| at.is_some_and(|at| at != *role)) {
             let what = "--path-column and --split-column: a line is a path, or a path and a label";
-            return Err(Error::usage(what).help("in a CSV, columns have names"));
+            return Err(Error::usage(what).help("leave out both options; in a CSV, columns have names"));
         }
         let is_label_folder = is_label_folder(columns, names);
         let label = match &columns.label {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use csv_core::ReadRecordResult;
-use shardpack_format::{Error, Result, shell, text};
+use shardpack_format::{Error, Result, text};
 
 use super::{
     columns::{MAX_COLUMNS, Roles, numbered},
@@ -20,7 +20,7 @@ use super::{
     multi_label::classes_of,
     rows::{Row, Rows},
     separator::{Form, Separator, choose},
-    words::{FirstComma, WORDS, Words},
+    words::{TwoFields, WORDS, Words, first_blank, first_comma},
 };
 use crate::monitor::Monitor;
 
@@ -218,8 +218,9 @@ pub(super) fn read(
             let input = BufReader::with_capacity(SNIFFED_BYTES, Words::new(input));
             read_records(Records::with_delimiter(input, WORDS), form, rows, monitor)
         }
-        Separator::FirstComma => {
-            let input = BufReader::with_capacity(SNIFFED_BYTES, FirstComma::new(input));
+        Separator::FirstComma | Separator::FirstBlank => {
+            let split = if separator == Separator::FirstComma { first_comma } else { first_blank };
+            let input = BufReader::with_capacity(SNIFFED_BYTES, TwoFields::new(input, split));
             read_records(Records::with_delimiter(input, WORDS), form, rows, monitor)
         }
         Separator::LastBlank => read_lines(input, top.lines, rows, monitor),
@@ -237,23 +238,10 @@ pub(super) fn read(
 /// If a file cannot be looked up.
 fn no_paths(rows: &Rows<'_>, names: &[String], records: &[&[Vec<u8>]]) -> Result<Error> {
     let error = Error::usage(format!("no column of paths: it has {}", names.join(", ")));
-    // Another separator may be the right one.
-    let fields = records.iter().copied().flatten().flat_map(|field| [field, before_separator(field)]);
-    let folder = rows.folder_with(&fields.collect::<Vec<_>>())?;
-    Ok(match folder {
-        Some((folder, file)) => error.help(format!(
-            "--root {} is the folder of {}, which the list names",
-            shell::path(&folder),
-            text::shown(file)
-        )),
-        None => error.help("choose one with --path-column NAME; set the folder of the files with --root FOLDER"),
-    })
-}
-
-/// The field before a separator that is not the one of the list.
-fn before_separator(field: &[u8]) -> &[u8] {
-    let at = field.iter().position(|byte| b"|;\t, ".contains(byte));
-    &field[..at.unwrap_or(field.len())]
+    let help = rows.root_with(records.iter().copied().flatten().map(Vec::as_slice))?;
+    Ok(error.help(help.unwrap_or_else(|| {
+        "choose one with --path-column NAME; set the folder of the files with --root FOLDER".to_owned()
+    })))
 }
 
 /// Reads records of fields.

@@ -10,9 +10,12 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use shardpack_format::{Error, Result, text};
+use shardpack_format::{Result, text};
 
-use super::rows::Rows;
+use super::{
+    by_name::Found,
+    rows::{Rows, two_files},
+};
 use crate::{
     names::{self, SOUNDS, cut},
     sys,
@@ -45,6 +48,12 @@ impl Extensions {
         String::from_utf8(self.first.clone()?).ok()
     }
 
+    /// Counts a path that got `extension`.
+    fn count(&mut self, extension: Vec<u8>) {
+        *self.counts.entry(extension.clone()).or_default() += 1;
+        self.first.get_or_insert(extension);
+    }
+
     /// The note about the paths that got an extension.
     pub fn note(&self) -> Option<String> {
         let counts = self.counts.iter().map(|(extension, count)| format!("{} ({count})", text::shown(extension)));
@@ -75,6 +84,9 @@ impl Rows<'_> {
         if cut(&path).1.contains(&b'.') {
             return Ok(false);
         }
+        if let Some(files) = self.by_name {
+            return Ok(files.with_extension(&path).first().is_some());
+        }
         let found = self.extensions_of(&path)?;
         Ok(!found.is_empty() && !found.iter().any(Vec::is_empty))
     }
@@ -97,23 +109,29 @@ impl Rows<'_> {
         if !are_missing {
             return Ok(());
         }
+        match self.by_name.map_or(Found::Nothing, |files| files.with_extension(path)) {
+            Found::Several(one, other) => return Err(two_files(line, path, one, other)),
+            Found::One(file) => {
+                let extension = file[file.len() - cut(file).1.len()..][cut(path).1.len()..].to_vec();
+                *path = file.to_vec();
+                self.extensions.count(extension);
+                return Ok(());
+            }
+            Found::Nothing => {}
+        }
         let found = if self.is_cheap() || is_first { self.extensions_of(path)? } else { Vec::new() };
         let extension = match found.as_slice() {
             [] => self.extensions.first.clone(),
             found if found.iter().any(Vec::is_empty) => None,
             [one] => Some(one.clone()),
             [one, other, ..] => {
-                let file = |extension: &[u8]| text::shown(&[path.as_slice(), extension].concat()).to_string();
-                let what = format!("line {line}: path {:?} has two files: ", text::shown(path).to_string());
-                return Err(Error::usage(format!("{what}{} and {}", file(one), file(other))).help(
-                    "write the extension of each path in the list, or make --root a folder with one of the two",
-                ));
+                let [one, other] = [one, other].map(|extension| [path.as_slice(), extension].concat());
+                return Err(two_files(line, path, &one, &other));
             }
         };
         if let Some(extension) = extension {
             path.extend_from_slice(&extension);
-            *self.extensions.counts.entry(extension.clone()).or_default() += 1;
-            self.extensions.first.get_or_insert(extension);
+            self.extensions.count(extension);
         }
         Ok(())
     }

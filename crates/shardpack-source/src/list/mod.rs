@@ -4,6 +4,7 @@
 //! Holds at all times: no list can make `pack` read a file outside the root. A sample's text has the list's numbers to
 //! the digit.
 
+mod by_name;
 mod clues;
 mod coco;
 mod columns;
@@ -28,7 +29,7 @@ mod words;
 use std::{
     io::Read,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use shardpack_format::{Error, ErrorKind, Result, component::Component, help, manifest, regular};
@@ -50,6 +51,8 @@ use crate::{
     monitor::{Monitor, Phase},
     sys,
 };
+use by_name::FilesByName;
+pub(crate) use by_name::anywhere;
 pub use clues::Clues;
 use label_value::FRACTIONS;
 use rows::Rows;
@@ -79,6 +82,8 @@ pub struct List {
     root: PathBuf,
     /// The object tree at the root, if the root is a URL.
     remote: Option<ObjectTree>,
+    /// The files below the root, once they are walked, if rows name files in any folder.
+    by_name: Option<Arc<OnceLock<FilesByName>>>,
     columns: Columns,
 }
 
@@ -164,23 +169,43 @@ impl List {
             (None, Kind::MmLab) => coco::root(path, folder, mmlab::IMG_PATH)?,
             (None, _) => folder.to_path_buf(),
         };
-        Self { path: path.to_path_buf(), kind, root, remote: None, columns: columns.clone() }.with_remote(settings)
+        let (path, columns) = (path.to_path_buf(), columns.clone());
+        Self { path, kind, root, remote: None, by_name: None, columns }.with_root(settings)
     }
 
-    fn with_remote(self, settings: &StoreSettings) -> Result<Self> {
+    /// The list with the root that its root names: a URL, or a folder in which files are found by name.
+    fn with_root(mut self, settings: &StoreSettings) -> Result<Self> {
+        if let Some(folder) = by_name::folder(&self.root) {
+            if Address::of(&self.root).url().is_some() {
+                return Err(Error::usage("files are found by name in folders only, and not below a URL")
+                    .in_file(&self.root)
+                    .help("give the URL without /**; names in the list are names below it"));
+            }
+            (self.root, self.by_name) = (folder, Some(Arc::default()));
+        }
         let remote = Address::of(&self.root).url().map(|url| ObjectTree::new(Path::new(url), settings)).transpose()?;
         let root = remote.as_ref().map_or(self.root, |remote| remote.root().to_owned());
         Ok(Self { root, remote, ..self })
     }
 
+    /// Walks the folders below the root, if files are found by name.
+    fn walk_names(&self, monitor: &dyn Monitor) -> Result<()> {
+        if let Some(files) = self.by_name.as_ref().filter(|files| files.get().is_none()) {
+            // Another thread may have been first, with the same files.
+            drop(files.set(FilesByName::walk(&self.root, usize::MAX, monitor)?));
+        }
+        Ok(())
+    }
+
     pub(crate) fn restored(stored: StoredList) -> Result<Self> {
         let StoredList { path, kind, root, columns } = stored;
-        Self { path, kind, root, remote: None, columns }.with_remote(&StoreSettings::default())
+        Self { path, kind, root, remote: None, by_name: None, columns }.with_root(&StoreSettings::default())
     }
 
     /// Lists the files: one [`SourceListing`] for each split, or one for all.
     fn discover_files(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         monitor.begin(Phase::Walking, 0, 0);
+        self.walk_names(monitor)?;
         let mut splits = options.splits != Splits::None;
         let mut rows = Rows::new(self, options, splits)?;
         self.read(&mut rows, monitor)?;
@@ -288,7 +313,8 @@ impl Source for List {
     }
 
     fn stored(&self) -> Stored {
-        let Self { path, kind, root, remote: _, columns } = self.clone();
+        let Self { path, kind, root, remote: _, by_name, columns } = self.clone();
+        let root = if by_name.is_some() { anywhere(&root) } else { root };
         Stored::List(StoredList { path, kind, root, columns })
     }
 
@@ -351,8 +377,10 @@ pub fn fuzz(kind: u8, bytes: &[u8]) -> usize {
     let list = List {
         path: PathBuf::from("list"),
         kind: Kind::Csv,
-        root: std::env::temp_dir(),
+        // A folder that is missing has no files that would make a run depend on this machine.
+        root: std::env::temp_dir().join("shardpack-fuzz-no-folder"),
         remote: None,
+        by_name: None,
         columns: Columns::default(),
     };
     let monitor = &crate::monitor::Silent;

@@ -4,6 +4,7 @@
 
 mod begin;
 mod found;
+mod root;
 pub(crate) mod trial;
 
 use std::{
@@ -18,6 +19,7 @@ use shardpack_storage::scheme;
 
 use super::{
     Columns, List,
+    by_name::{FilesByName, Found},
     clues::Clues,
     extensions::Extensions,
     file_columns::{FileColumn, Look, NamedFiles},
@@ -38,8 +40,6 @@ pub use found::is_same_line;
 /// Longest path in bytes.
 const PATH_BYTES: usize = 16 << 10;
 const MAX_SPLITS: usize = 100;
-/// Most folders that are looked into for the files of a list.
-const MAX_FOLDERS: usize = 256;
 /// Members of a text that `--meta json` writes.
 const META: [&str; 5] = ["class", "class_hex", "label", "path", "path_hex"];
 
@@ -88,6 +88,10 @@ pub(super) struct Rows<'a> {
     pub(super) root: &'a Path,
     /// The object tree at the root, if the root is a URL.
     remote: Option<&'a ObjectTree>,
+    /// Whether an error names the folder of the files. The search for it reads many folders.
+    pub(super) suggests_root: bool,
+    /// The files that rows name in any folder below the root.
+    pub(super) by_name: Option<&'a FilesByName>,
     /// The root as an absolute path: as given, and with symbolic links resolved.
     roots: [PathBuf; 2],
     pub(super) options: &'a Options,
@@ -146,6 +150,8 @@ impl<'a> Rows<'a> {
             keeps_text: !options.no_text,
             root,
             remote: list.remote.as_ref(),
+            suggests_root: true,
+            by_name: list.by_name.as_ref().and_then(|files| files.get()),
             roots: [absolute, resolved],
             options,
             has_labels: false,
@@ -268,32 +274,6 @@ impl<'a> Rows<'a> {
         Ok(found)
     }
 
-    /// The first folder right below the root that has a file of one of these paths, and the path; `None` if the root is at a URL.
-    ///
-    /// # Errors
-    /// If the lookup fails.
-    pub fn folder_with<'p>(&self, paths: &[&'p [u8]]) -> Result<Option<(PathBuf, &'p [u8])>> {
-        use std::os::unix::ffi::OsStrExt;
-        if !self.is_cheap() {
-            return Ok(None);
-        }
-        let entries = std::fs::read_dir(self.root).map_err(|e| sys::io_error("cannot read folder", self.root, e))?;
-        // An entry that cannot be looked at is no folder to suggest.
-        let folders = entries.flatten().filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name());
-        let mut folders: Vec<_> = folders.take(MAX_FOLDERS).collect();
-        folders.sort_unstable();
-        let is_name = |path: &&&[u8]| !path.is_empty() && path.len() <= 255 && !path.contains(&b'\n');
-        for folder in folders {
-            for path in paths.iter().filter(is_name) {
-                let below = names::join(folder.as_bytes(), path);
-                if self.is_file(&below)? || self.is_without_extension(&below)? {
-                    return Ok(Some((self.root.join(&folder), path)));
-                }
-            }
-        }
-        Ok(None)
-    }
-
     /// Whether `path` is absolute and outside the root, and a file below the root without its slash.
     ///
     /// # Errors
@@ -374,8 +354,15 @@ impl<'a> Rows<'a> {
         Ok(if are_below { relative } else { inside })
     }
 
-    /// The path relative to the root; `None` if `path` lies outside the root.
+    /// The path relative to the root, in the folder where it is found by name; `None` if `path` lies outside the root.
     fn inside(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let relative = self.normalized(path)?;
+        let found = self.by_name.and_then(|files| files.find(&relative).first());
+        Some(found.map_or(relative, <[u8]>::to_vec))
+    }
+
+    /// The path relative to the root; `None` if `path` lies outside the root.
+    fn normalized(&self, path: &[u8]) -> Option<Vec<u8>> {
         use std::os::unix::ffi::OsStrExt;
         if let Some(remote) = self.remote {
             return remote.name_of(std::str::from_utf8(path).ok()?).map(String::into_bytes);
@@ -479,6 +466,12 @@ impl<'a> Rows<'a> {
             in_line(format!("path {shown:?} leads out of {}", text::path(&self.root)))
                 .help("set the folder that holds all files with --root FOLDER; --root / accepts any path")
         })?;
+        let plain = self.normalized(path).or_else(|| self.normalized(without_slash(path)?));
+        if let (Some(files), Some(plain)) = (self.by_name, plain)
+            && let Found::Several(one, other) = files.find(&plain)
+        {
+            return Err(two_files(row.line, path, one, other));
+        }
         match below.is_empty() {
             true => Err(in_line(format!("path {shown:?} is the root itself"))),
             false => Ok(below),
@@ -541,6 +534,13 @@ impl<'a> Rows<'a> {
         let start = row.text.0 as usize;
         self.texts.get(start..start + row.text.1 as usize).unwrap_or_default()
     }
+}
+
+/// The error for a path on line `line` that two files have.
+pub(super) fn two_files(line: u64, path: &[u8], one: &[u8], other: &[u8]) -> Error {
+    let [shown, one, other] = [path, one, other].map(|path| text::shown(path).to_string());
+    Error::usage(format!("line {line}: path {shown:?} has two files: {one} and {other}"))
+        .help("write folder and extension of each path in the list, or make --root a folder with one of the two")
 }
 
 /// An absolute path without its leading slashes.

@@ -9,12 +9,14 @@ use super::{
     columns::{Roles, numbered, path_of},
     csv::{self, first_records},
     rows::Rows,
-    words::{WORDS, first_comma},
+    words::{Split, WORDS, first_blank, first_comma},
 };
 use crate::names;
 
 /// Lines that are examined.
 const LINES: usize = 3;
+/// Lines of words that are examined.
+const MANY_LINES: usize = 256;
 /// Fields of a list at a URL that are looked up with each image extension. Each look is a request.
 const REMOTE_IDS: usize = 4;
 
@@ -31,6 +33,8 @@ pub(super) enum Separator {
     QuotedText,
     /// The first comma: `path,text`, with commas in texts without quotes, as in Flickr8k.
     FirstComma,
+    /// The first blank: `path text of words`, as lists of speech have it.
+    FirstBlank,
 }
 
 impl Separator {
@@ -44,6 +48,7 @@ impl Separator {
             Self::LastBlank => "the last blank",
             Self::Words => "blanks",
             Self::QuotedText => "a comma, and the text is in quotes",
+            Self::FirstBlank => "the first blank, and the rest of a line is a text",
             Self::FirstComma => {
                 return "fields are separated by the first comma of a line: the texts have commas, and no quotes"
                     .to_owned();
@@ -54,7 +59,7 @@ impl Separator {
 }
 
 /// The separators that are tried, in this order.
-const CANDIDATES: [Separator; 7] = [
+const CANDIDATES: [Separator; 8] = [
     Separator::QuotedText,
     Separator::Byte(b'\t'),
     Separator::Byte(b','),
@@ -62,6 +67,7 @@ const CANDIDATES: [Separator; 7] = [
     Separator::Byte(b'|'),
     Separator::LastBlank,
     Separator::Words,
+    Separator::FirstBlank,
 ];
 
 /// Lines above the rows of a list.
@@ -229,13 +235,15 @@ fn find(
     let lines = || first.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     let records: Vec<Vec<Vec<u8>>> = match separator {
         Separator::Byte(byte) => first_records(first, byte, LINES),
-        Separator::Words => first_records(first, WORDS, LINES),
+        // A few texts may have as many words as each other.
+        Separator::Words => first_records(first, WORDS, MANY_LINES),
         Separator::LastBlank => {
             let path = |line: &[u8]| csv::last_blank(line).map(|at| line[..at].trim_ascii_end().to_vec());
             lines().take(LINES).map(|line| std::iter::once(line.to_vec()).chain(path(line)).collect()).collect()
         }
-        Separator::FirstComma => {
-            let fields = |line| first_comma(line).map_or(vec![line.to_vec()], |(a, b)| vec![a.to_vec(), b.to_vec()]);
+        Separator::FirstComma | Separator::FirstBlank => {
+            let split: Split = if separator == Separator::FirstComma { first_comma } else { first_blank };
+            let fields = |line| split(line).map_or(vec![line.to_vec()], |(a, b)| vec![a.to_vec(), b]);
             lines().take(LINES).map(fields).collect()
         }
         Separator::QuotedText => {
@@ -246,7 +254,7 @@ fn find(
     let width = |number: usize| records.get(number).map_or(0, Vec::len);
     let has_short_header = separator == Separator::Words && width(0) + 1 == width(1);
     let rest = &records[usize::from(has_short_header).min(records.len())..];
-    let is_table = matches!(separator, Separator::Byte(_) | Separator::Words | Separator::FirstComma);
+    let is_table = !matches!(separator, Separator::LastBlank | Separator::QuotedText);
     if is_table && rest.windows(2).any(|pair| pair[0].len() != pair[1].len()) {
         return Ok(None);
     }

@@ -1,5 +1,5 @@
-//! Reads lines of words with one delimiter between two words, whatever blanks there are; and lines whose fields the first
-//! comma separates.
+//! Reads lines of words with one delimiter between two words, whatever blanks there are; and lines of two fields, which the first
+//! comma or blank separates.
 
 use std::io::{self, BufRead, Read};
 
@@ -52,30 +52,34 @@ impl<R: BufRead> Read for Words<R> {
     }
 }
 
-/// The lines of `input`, with [`WORDS`] in the place of the first comma. A text in quotes loses them.
-pub(super) struct FirstComma<R> {
+/// The lines of `input`, with [`WORDS`] between their two fields.
+pub(super) struct TwoFields<R> {
     input: R,
+    split: Split,
     /// The present line, and the bytes of it that were read.
     line: Vec<u8>,
     at: usize,
 }
 
-impl<R> FirstComma<R> {
-    pub fn new(input: R) -> Self {
-        Self { input, line: Vec::new(), at: 0 }
+/// Splits a line into a path and a text.
+pub(super) type Split = fn(&[u8]) -> Option<(&[u8], Vec<u8>)>;
+
+impl<R> TwoFields<R> {
+    pub fn new(input: R, split: Split) -> Self {
+        Self { input, split, line: Vec::new(), at: 0 }
     }
 }
 
-impl<R: BufRead> Read for FirstComma<R> {
+impl<R: BufRead> Read for TwoFields<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.at == self.line.len() {
             (self.line, self.at) = (Vec::new(), 0);
             // The reader of records refuses a longer line.
             let most = MAX_RECORD_BYTES as u64 + 1;
             self.input.by_ref().take(most).read_until(b'\n', &mut self.line)?;
-            if let Some((path, text)) = first_comma(&self.line) {
-                let (text, end) = text.split_at(text.trim_ascii_end().len());
-                self.line = [path, &[WORDS], &unquoted(text), end].concat();
+            let (line, end) = self.line.split_at(self.line.trim_ascii_end().len());
+            if let Some((path, text)) = (self.split)(line) {
+                self.line = [path, &[WORDS], &text, end].concat();
             }
         }
         let read = (&self.line[self.at..]).read(out)?;
@@ -84,10 +88,17 @@ impl<R: BufRead> Read for FirstComma<R> {
     }
 }
 
-/// The two fields of a line.
-pub(super) fn first_comma(line: &[u8]) -> Option<(&[u8], &[u8])> {
+/// The fields before and after the first comma. A text in quotes loses them.
+pub(super) fn first_comma(line: &[u8]) -> Option<(&[u8], Vec<u8>)> {
     let at = line.iter().position(|byte| *byte == b',')?;
-    Some((&line[..at], &line[at + 1..]))
+    Some((&line[..at], unquoted(&line[at + 1..])))
+}
+
+/// The fields before and after the first blank.
+pub(super) fn first_blank(line: &[u8]) -> Option<(&[u8], Vec<u8>)> {
+    let line = line.trim_ascii_start();
+    let at = line.iter().position(u8::is_ascii_whitespace)?;
+    Some((&line[..at], line[at..].trim_ascii().to_vec()))
 }
 
 /// A text without the quotes around it, if there are any. Quotes in it are doubled then.
@@ -114,7 +125,7 @@ mod tests {
     fn the_first_comma_is_the_delimiter() {
         let text = "a,b\r\nc.jpg,d, e , f\n\"x\ng,\"h, \"\"i\"\"\" \n,";
         for capacity in [1, 3, 64] {
-            let (mut lines, mut found) = (FirstComma::new(text.as_bytes()), Vec::new());
+            let (mut lines, mut found) = (TwoFields::new(text.as_bytes(), first_comma), Vec::new());
             let mut out = vec![0; capacity];
             loop {
                 let read = lines.read(&mut out).unwrap();
@@ -126,6 +137,14 @@ mod tests {
             let expected = "a\u{1f}b\r\nc.jpg\u{1f}d, e , f\n\"x\ng\u{1f}h, \"i\" \n\u{1f}";
             assert_eq!(String::from_utf8(found).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn the_first_blank_is_the_delimiter() {
+        let mut found = String::new();
+        let lines = "a-1 HELLO  WORLD\r\nb\tX, Y\n c  d \ne\n";
+        TwoFields::new(lines.as_bytes(), first_blank).read_to_string(&mut found).unwrap();
+        assert_eq!(found, "a-1\u{1f}HELLO  WORLD\r\nb\u{1f}X, Y\nc\u{1f}d \ne\n");
     }
 
     #[test]

@@ -10,12 +10,16 @@ use std::{
 
 use shardpack_format::{ErrorKind, memory, shell};
 
-use super::{super::split_names::words, Files, Found, Look, MAX_AROUND, counterparts::join};
+use super::{
+    super::{containers::are_parts, split_names::words},
+    Files, Found, Look, MAX_AROUND,
+    counterparts::join,
+};
 use crate::{
     Result,
     api::SourceListing,
     list::{
-        self,
+        self, anywhere,
         trial::{BYTES, Start, Trial},
     },
     names::{self, SOUNDS},
@@ -87,6 +91,8 @@ struct Folders {
     all: Vec<(String, Vec<String>)>,
     media: Vec<Media>,
     are_sounds: bool,
+    /// Whether the folders of images are numbered parts: a list names files of all of them, without their folders.
+    are_parts: bool,
 }
 
 /// The samples `found` in the tree at `root`, with a note on lists that name the images of their only class.
@@ -184,7 +190,9 @@ impl Folders {
         let are_sounds = images.is_empty();
         let media = if are_sounds { media(true) } else { images };
         let is_split = |media: &Media| look.is_split(&media.folder) && !are_sounds;
-        (media.len() == 1 || !media.is_empty() && media.iter().all(is_split)).then_some(Self { all, media, are_sounds })
+        let are_parts = are_parts(&media.iter().map(|media| media.folder.as_bytes()).collect::<Vec<_>>());
+        let is_one = media.len() == 1 || are_parts || !media.is_empty() && media.iter().all(is_split);
+        is_one.then_some(Self { all, media, are_sounds, are_parts })
     }
 
     /// The lists of files below folders of the source.
@@ -218,6 +226,10 @@ impl Folders {
         if let Some(found) = above.find_map(|root| Some((root.to_owned(), fits(root)?))) {
             return Some(found);
         }
+        if self.are_parts {
+            let root = anywhere(&top);
+            return fits(&root).map(|trial| (root, trial));
+        }
         let others = self.all.iter().skip(1).map(|(name, _)| (name, look.path(name)));
         let others = others.filter(|(_, other)| other != folder).take(MAX_ROOTS);
         let fitting: Vec<_> = others.filter_map(|(name, root)| Some((name, fits(&root)?, root))).collect();
@@ -242,7 +254,8 @@ impl Folders {
         let mut seen = HashSet::new();
         for (number, media) in self.media.iter().enumerate() {
             let folder = look.path(&media.folder);
-            if folder.starts_with(root) || root.starts_with(&folder) {
+            // `FOLDER/**` is below `FOLDER` as a path.
+            if self.are_parts || folder.starts_with(root) || root.starts_with(&folder) {
                 let is_seen = |name: &&String| {
                     [name.as_str(), super::stem(name)].iter().any(|one| words.contains(one.as_bytes()))
                 };

@@ -22,6 +22,7 @@ mod split_classes;
 mod split_coco;
 mod split_in_name;
 mod split_masks;
+mod transcripts;
 mod voc;
 mod yolo;
 
@@ -42,7 +43,7 @@ use crate::{Result, api::SourceListing, names::Name};
 pub(crate) use listed_masks::refuse as refuse_masks;
 
 /// Layouts in the order in which they are tried.
-const LAYOUTS: [Find; 16] = [
+const LAYOUTS: [Find; 17] = [
     yolo::find,
     voc::find,
     cityscapes::find,
@@ -57,6 +58,7 @@ const LAYOUTS: [Find; 16] = [
     split_in_name::find,
     counterparts::find,
     one_coco::find,
+    transcripts::find,
     sound::find,
     beside::find,
 ];

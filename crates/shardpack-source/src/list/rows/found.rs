@@ -113,6 +113,12 @@ impl Rows<'_> {
         Some(format!("the paths are in {count} folders, such as {}: {option} makes them classes", text::shown(first)))
     }
 
+    /// Adds notes about all rows.
+    fn add_notes(&mut self, said: &[LabelInfo]) {
+        let notes = [self.numbers_among_words(said), self.own_classes(said), self.folders_of_paths()];
+        self.notes.extend(notes.into_iter().flatten().chain(self.extensions.note()));
+    }
+
     /// Returns one listing for each split, or one for all rows.
     ///
     /// # Errors
@@ -125,10 +131,7 @@ impl Rows<'_> {
                 .help("choose the split column with --split-column NAME"));
         }
         let said = self.said();
-        self.notes.extend(self.numbers_among_words(&said));
-        self.notes.extend(self.own_classes(&said));
-        self.notes.extend(self.folders_of_paths());
-        self.notes.extend(self.extensions.note());
+        self.add_notes(&said);
         let (mut words, unfit) = (std::mem::take(&mut self.words), std::mem::take(&mut self.unfit));
         let known = if self.has_labels { std::mem::take(&mut self.known) } else { Vec::new() };
         words.intern_all(&known);
@@ -214,12 +217,22 @@ impl Rows<'_> {
         }
         let is_numbered = classes.is_numbered;
         let mut found = self.listings(parts, is_numbered, options);
+        self.help(&mut found)?;
         if let Some(Arrays { kind, classes, .. }) = &arrays {
             found
                 .iter_mut()
                 .for_each(|one| drop(one.component_classes.insert(kind.name().to_owned(), classes.clone())));
         }
         Ok(found)
+    }
+
+    /// Gives listings without samples a help, if the files of the first rows are elsewhere.
+    fn help(&self, found: &mut [SourceListing]) -> Result<()> {
+        if found.iter().all(|one| one.listing.is_empty()) {
+            let help = self.root_with(self.rows.iter().take(LEAST_ROWS).map(|row| self.path(row)))?;
+            found.iter_mut().for_each(|one| one.help.clone_from(&help));
+        }
+        Ok(())
     }
 
     /// The components of the columns of files.

@@ -70,8 +70,10 @@ impl Start {
     fn read(&self, path: &Path, root: &Path, most: usize) -> Option<Trial> {
         let columns = Columns { root: Some(root.to_owned()), ..Columns::default() };
         let list = List::find(path, &columns, &StoreSettings::default()).ok()?;
+        list.walk_names(&Silent).ok()?;
         let options = Options { threads: 1, ..Options::default() };
         let mut rows = Rows::new(&list, &options, true).ok()?;
+        rows.suggests_root = false;
         // A record that is cut is an error, and the rows before it count.
         let _ = match list.kind {
             Kind::Csv => csv::read(self.lines(most), (false, list.is_tsv()), &mut rows, &Silent),
