@@ -140,10 +140,11 @@ def pack(
         plan: Pack by this plan file, instead of walking SRC.
         split: A split and its source, instead of SRC: a tree of class folders, or a list. Repeat for each split; all
             share one list of classes.
-        root: For lists: folder or URL that paths are relative to and that contains all files [default: the folder of
-            the list].
+        root: For lists: folder or URL that paths are relative to and that contains all files; FOLDER/** finds files
+            by name in any folder below [default: the folder of the list].
         path_column: For lists: column with the path [default: detected by name].
-        label_column: For lists: column with the label [default: detected by name].
+        label_column: For lists: column with the label [default: detected by name]; folder, without a column of this
+            name, is the folder of each path.
         split_column: For lists: column with the split [default: `split`, if its values are train, val, test, …].
         file_column: For lists: columns whose values are paths of files, such as masks: the files become components.
             COLUMN, or NAME=COLUMN for a component of another name, separated by commas. none packs paths as text
@@ -533,10 +534,11 @@ def plan(
             retry_for=SECONDS, min_rate=BYTES. With two stores, src.NAME=VALUE is for the source and dst.NAME=VALUE
             for DST.
         split: A split and its source, instead of SRC.
-        root: For lists: folder or URL that paths are relative to and that contains all files [default: the folder of
-            the list].
+        root: For lists: folder or URL that paths are relative to and that contains all files; FOLDER/** finds files
+            by name in any folder below [default: the folder of the list].
         path_column: For lists: column with the path [default: detected by name].
-        label_column: For lists: column with the label [default: detected by name].
+        label_column: For lists: column with the label [default: detected by name]; folder, without a column of this
+            name, is the folder of each path.
         split_column: For lists: column with the split [default: `split`, if its values are train, val, test, …].
         file_column: For lists: columns whose values are paths of files, such as masks: the files become components.
             COLUMN, or NAME=COLUMN for a component of another name, separated by commas. none packs paths as text
@@ -700,10 +702,11 @@ def verify(
         repair: Repair damage from the source, verify again.
         work: For --repair at a URL: local folder for rebuilt files until they are uploaded [default:
             ~/.local/state/shardpack].
-        root: For lists: folder or URL that paths are relative to and that contains all files [default: the folder of
-            the list].
+        root: For lists: folder or URL that paths are relative to and that contains all files; FOLDER/** finds files
+            by name in any folder below [default: the folder of the list].
         path_column: For lists: column with the path [default: detected by name].
-        label_column: For lists: column with the label [default: detected by name].
+        label_column: For lists: column with the label [default: detected by name]; folder, without a column of this
+            name, is the folder of each path.
         split_column: For lists: column with the split [default: `split`, if its values are train, val, test, …].
         file_column: For lists: columns whose values are paths of files, such as masks: the files become components.
             COLUMN, or NAME=COLUMN for a component of another name, separated by commas. none packs paths as text

@@ -47,6 +47,15 @@ fn names_are_found_in_any_folder_and_a_name_of_two_files_is_refused() {
     let gone = list(&bench, "gone.csv", "path,label\n1.jpg,cat\n9.jpg,cat\nb/1.jpg,cat\n");
     let ran = pack(&gone, &bench.at("gone"), &anywhere).code(1);
     ran.says("9.jpg: cannot be read").says("b/1.jpg: cannot be read");
+    // A file in the root is one of two, an absolute path has its folder, and a stray file without an extension is no image.
+    bench.file("3.jpg", &fs::read(bench.src().join("c/3.jpg")).unwrap());
+    bench.file("d/1", b"stray");
+    let third = list(&bench, "third.csv", "path,label\n3.jpg,cat\n");
+    pack(&third, &bench.at("third"), &anywhere).code(2).says("has two files: 3.jpg and c/3.jpg");
+    let gone = list(&bench, "gone.csv", &format!("path,label\n1.jpg,cat\n{}/2.jpg,cat\n", bench.src().display()));
+    pack(&gone, &bench.at("gone"), &anywhere).code(1).says("2.jpg: cannot be read");
+    pack(&ids, &bench.at("ids"), &[&anywhere[..], &["--force"]].concat()).code(0);
+    assert_eq!(samples(&bench.at("ids")), found);
     // Not below a URL.
     let ran = pack(&path, &bench.at("url"), &["--root", "s3://bucket/images/**"]).code(2).clean_error();
     ran.says("files are found by name in folders only");
@@ -65,6 +74,17 @@ fn lines_of_an_id_and_a_text_are_split_at_the_first_blank() {
     ran.says("none of 3 images can be packed").says("finds files by name in any folder, such as 84/1/84-1-0000.flac");
     let options = ["--root", anywhere.to_str().unwrap(), "--no-labels"];
     pack(&path, &bench.dst(), &options).code(0).says("fields are separated by the first blank");
+    // A text of one word, lines of blanks, and an id without a text are as good; tables of words keep their errors.
+    for (name, texts, options, code, says) in [
+        ("one.txt", "84-1-0000 GO\n84-1-0001 BUT IN LESS\n \n84-2-0000\n", &["--no-labels"][..], 0, "the first blank"),
+        ("first.txt", "9-9-9 GO ON\n84-1-0001 BUT IN LESS\n84-2-0000 AT THIS\n", &["--no-labels"], 1, "none of 3 "),
+        ("table.txt", "84-1-0000 1 2 3\n84-1-0001 1 2\n84-2-0000 1 2 3\n", &["--no-labels"], 1, "none of 3 "),
+    ] {
+        let path = list(&bench, name, texts);
+        pack(&path, &bench.at(name), &[&["--root", anywhere.to_str().unwrap()], options].concat())
+            .code(code)
+            .says(says);
+    }
     let found = samples(&bench.dst());
     let third = one(&found, "84/2/84-2-0000.flac");
     assert_eq!(text(third, "json").unwrap(), r#"{"column_2":"AT THIS  MOMENT THE"}"#);
@@ -74,7 +94,7 @@ fn lines_of_an_id_and_a_text_are_split_at_the_first_blank() {
 #[test]
 fn the_printed_command_packs_librispeech() {
     let bench = Bench::new();
-    for (split, speakers) in [("dev-clean", ["84", "174"]), ("train-clean-100", ["19", "26"])] {
+    for (split, speakers) in [("dev-clean", ["84", "174"]), ("train-other-500", ["19", "26"])] {
         for speaker in speakers {
             let mut texts = String::new();
             for number in 0..3 {
@@ -82,14 +102,18 @@ fn the_printed_command_packs_librispeech() {
                 bench.file(format!("LibriSpeech/{split}/{speaker}/7/{id}.flac"), id.as_bytes());
                 texts += &format!("{id} SOME WORDS{}\n", " OR MORE".repeat(number));
             }
+            // A file may lack its last line end, and a folder its sounds.
+            texts.pop();
+            fs::create_dir_all(bench.src().join(format!("LibriSpeech/{split}/0"))).unwrap();
             bench.file(format!("LibriSpeech/{split}/{speaker}/7/{speaker}-7.trans.txt"), texts.as_bytes());
         }
     }
     bench.file("LibriSpeech/SPEAKERS.TXT", b"; ID");
+    fs::create_dir(bench.src().join("LibriSpeech/extras")).unwrap();
     let whole = bench.pack(&[]).code(2).clean_error();
-    whole.says("LibriSpeech has sounds, and the texts of each folder in a file *.trans.txt");
+    whole.says("LibriSpeech has sounds, and the texts of each folder in a file *.trans.txt; none are in extras");
     for (inside, splits) in
-        [("LibriSpeech", &[("dev-clean", 6), ("train-clean-100", 6)][..]), ("LibriSpeech/dev-clean", &[("", 6)])]
+        [("LibriSpeech", &[("dev-clean", 6), ("train-other-500", 6)][..]), ("LibriSpeech/dev-clean", &[("", 6)])]
     {
         let (folder, dst) = (bench.src().join(inside), bench.at("out").join(inside));
         fs::create_dir_all(&dst).unwrap();

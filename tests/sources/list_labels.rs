@@ -220,6 +220,14 @@ fn folders_of_paths_are_labels_only_if_the_command_says_so() {
         assert!(text(cake, "json").unwrap().starts_with(r#"{"label":"#));
         pack(&path, &bench.dst(), &[&by_folder[..], &["--force", "--no-labels"]].concat()).code(0).says("no labels");
     }
+    // Folders are names of classes, also if they spell numbers, or a word for no value.
+    for name in ["10", "20", "none"] {
+        bench.file(format!("numbers/{name}/1.jpg"), &jpeg(1, 5000));
+    }
+    let path = list(&bench, "numbers.txt", "10/1.jpg\n20/1.jpg\nnone/1.jpg\n");
+    let numbers = bench.src().join("numbers");
+    pack(&path, &bench.dst(), &["--root", numbers.to_str().unwrap(), "--label-column", "folder", "--force"]).code(0);
+    assert_eq!(classes(&bench.dst()), ["10", "20", "none"]);
     // A column of this name is the label.
     let path = list(&bench, "named.csv", "path,Folder\ncake/1.jpg,x\nsoup/1.jpg,y\n");
     pack(&path, &bench.dst(), &[&by_folder[..], &["--force"]].concat()).code(0).says("label Folder");

@@ -30,7 +30,7 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
     arguments.end()?;
 
     needs::check(is_ci)?;
-    let (mut steps, mut pythons, mut package) = (Steps::default(), Vec::new(), Vec::new());
+    let (mut steps, mut pythons, mut package) = (Steps::default(), Vec::new(), package::Jobs::default());
     let mut others = others(full, peers, fuzz_seconds).into_iter();
     // Downloads and unpacking overlap with compilation. After a failure all threads are joined, so that none still runs in the next
     // run.
@@ -63,12 +63,12 @@ pub fn test(mut arguments: Arguments) -> Result<()> {
         jobs.push(test_programs::doc_job(ALL, &pythons));
         if !peers {
             jobs = test_programs::without_longest(jobs);
-            jobs.append(&mut package);
         }
+        jobs.append(&mut package.own);
         test_programs::run_all(jobs)
     })?;
     if peers {
-        steps.step("test of the package", || package::run_alone(package))?;
+        steps.step("test of the package", || package::run_with_others(package.with_others, package.with_ray))?;
         steps.step("the program of the package", package::installed_program)?;
     }
     if full {

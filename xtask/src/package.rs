@@ -12,7 +12,7 @@ use crate::{
     arguments::Arguments,
     command::{cargo_of_tests, command, remove, run, smaller_in_ci, target, typed},
     python,
-    test_programs::{self, ALL, Job, run_all},
+    test_programs::{self, ALL, Job, run_all, run_at_a_time},
 };
 
 /// The environment with the tools that build and test the package.
@@ -101,18 +101,31 @@ fn install(python: &Path, wheel: &Path) -> Result<()> {
 pub fn task(mut arguments: Arguments) -> Result<()> {
     let full = arguments.flag("--full");
     arguments.end()?;
-    let jobs = jobs(full, full)?;
-    if full { run_alone(jobs).and_then(|()| installed_program()) } else { run_all(jobs) }
+    let Jobs { own, with_others, with_ray } = jobs(full, full)?;
+    run_all(own)?;
+    if full { run_with_others(with_others, with_ray).and_then(|()| installed_program()) } else { Ok(()) }
 }
 
-/// Runs one job after another: PyTorch and JAX use all cores, and Ray has time limits.
-pub fn run_alone(jobs: Vec<Job>) -> Result<()> {
-    jobs.into_iter().try_for_each(|job| run_all(vec![job]))
+/// The jobs of the package's tests.
+#[derive(Default)]
+pub struct Jobs {
+    /// Without other libraries.
+    pub own: Vec<Job>,
+    /// With PyTorch, JAX and others, which may use all cores.
+    pub with_others: Vec<Job>,
+    /// With Ray, which has time limits.
+    pub with_ray: Vec<Job>,
+}
+
+/// Runs the tests with other libraries: two at a time, and those with Ray alone.
+pub fn run_with_others(with_others: Vec<Job>, with_ray: Vec<Job>) -> Result<()> {
+    run_at_a_time(2, with_others)?;
+    run_at_a_time(1, with_ray)
 }
 
 /// Builds the wheel, installs it, checks the sources, and returns the jobs that run python/tests against it. With `peers`, maturin builds
 /// the wheel, and the tests with PyTorch and other libraries are added; with `full`, it is the release wheel.
-pub fn jobs(peers: bool, full: bool) -> Result<Vec<Job>> {
+pub fn jobs(peers: bool, full: bool) -> Result<Jobs> {
     let python = environment()?;
     let how = match (full, peers) {
         (true, _) => Build::Release,
@@ -124,7 +137,7 @@ pub fn jobs(peers: bool, full: bool) -> Result<Vec<Job>> {
     run(&mut command(&python, ["-m", "ruff", "check", "python"]))?;
     run(&mut command(&python, ["-m", "ruff", "format", "--quiet", "--check", "python"]))?;
     run(&mut command(&python, ["-m", "mypy", "--config-file", "python/pyproject.toml", "python/shardpack"]))?;
-    let mut jobs = alone(&python, peers);
+    let mut jobs = Jobs { own: alone(&python, peers), ..Jobs::default() };
     if !peers {
         println!("the package with PyTorch, and the code of its pages, are tested with CI=true or --full");
         return Ok(jobs);
@@ -137,7 +150,8 @@ pub fn jobs(peers: bool, full: bool) -> Result<Vec<Job>> {
     let mut add = |python: &Path, which: &[&str], path: &OsStr, installed: &str| {
         let mut job = pytest(python, which);
         job.command.env("PYTHONPATH", path).env(INSTALLED, installed);
-        jobs.push(job);
+        let has_ray = installed.split(' ').any(|name| name == "ray");
+        if has_ray { jobs.with_ray.push(job) } else { jobs.with_others.push(job) }
     };
     for name in ["torch", "pages", "jax", "notebook"] {
         add(&torch, &[&format!("python/tests/test_{name}.py")], &path, WITH_TORCH);

@@ -40,7 +40,9 @@ const WAITING: [&str; 13] = [
     "loader::servers",
 ];
 /// The longest jobs start first, so that none runs alone at the end.
-const LONGEST: [&str; 8] = [
+const LONGEST: [&str; 10] = [
+    "shardpack_packer",
+    "shardpack_foreign",
     "python::python/tests/test_loader.py",
     "python::python/tests/test_pages.py",
     "pack::crash",
@@ -52,7 +54,7 @@ const LONGEST: [&str; 8] = [
 ];
 
 /// Jobs that take longest: a user's run leaves them to CI.
-const FOR_CI: [&str; 57] = [
+const FOR_CI: [&str; 59] = [
     "cli::bench",
     "cli::docs",
     "cli::help_lines",
@@ -61,6 +63,7 @@ const FOR_CI: [&str; 57] = [
     "cli::recipes",
     "cli::same",
     "cli::terminal",
+    "datasets::cache",
     "formats::convert",
     "formats::convert_columns",
     "formats::convert_components",
@@ -71,6 +74,7 @@ const FOR_CI: [&str; 57] = [
     "formats::peers_catalogues",
     "formats::peers_webdataset",
     "formats::peers_zstd",
+    "jpeg::pixels",
     "loader::buckets",
     "pack::crash",
     "pack::kills",
@@ -110,6 +114,17 @@ const FOR_CI: [&str; 57] = [
     "stores::repair",
     "stores::urls",
     "stores::verify",
+];
+
+/// Unit tests that take longest, by the program that has them: a user's run leaves them to CI.
+const TESTS_FOR_CI: [(&str, &str); 7] = [
+    ("shardpack_foreign", "numpy::tests::no_cut_and_no_flip_of_a_bit_in_a_file_of_torch_changes_a_sample"),
+    ("shardpack_foreign", "numpy::tests::no_damage_of_a_pickle_of_arrays_panics"),
+    ("shardpack_foreign", "parquet::arrow::tests::damage_is_an_error_or_other_records_but_no_panic"),
+    ("shardpack_foreign", "parquet::tests::damage_is_an_error_or_other_records_but_no_panic"),
+    ("shardpack_foreign", "plain::pickle::tests::damage_is_no_panic"),
+    ("shardpack_packer", "pack::tests::masks_that_move_go_on_after_a_fault_at_any_call"),
+    ("shardpack_packer", "pack::tests::parts_that_change_images_go_on_after_a_fault_at_any_call"),
 ];
 
 /// A command that tests something.
@@ -177,14 +192,27 @@ pub fn doc_job(words: &str, variables: &[(&str, PathBuf)]) -> Job {
     Job { key: "doc".to_owned(), name: format!("cargo {arguments}"), command }
 }
 
-/// The jobs without those of [`FOR_CI`], which are named.
-pub fn without_longest(jobs: Vec<Job>) -> Vec<Job> {
-    println!("the longest tests are run with CI=true or --full: {}", FOR_CI.join(", "));
-    jobs.into_iter().filter(|job| !FOR_CI.contains(&job.key.as_str())).collect()
+/// The jobs without those of [`FOR_CI`] and the tests of [`TESTS_FOR_CI`], which are named.
+pub fn without_longest(mut jobs: Vec<Job>) -> Vec<Job> {
+    let tests: Vec<String> = TESTS_FOR_CI.iter().map(|(program, test)| format!("{program} {test}")).collect();
+    println!("the longest tests are run with CI=true or --full: {}, {}", FOR_CI.join(", "), tests.join(", "));
+    jobs.retain(|job| !FOR_CI.contains(&job.key.as_str()));
+    for job in &mut jobs {
+        for (_, test) in TESTS_FOR_CI.iter().filter(|(program, _)| *program == job.key) {
+            job.command.args(["--skip", test]);
+            job.name += &format!(" -- --skip {test}");
+        }
+    }
+    jobs
 }
 
 /// Runs all jobs; fails if one fails.
-pub fn run_all(mut jobs: Vec<Job>) -> Result<()> {
+pub fn run_all(jobs: Vec<Job>) -> Result<()> {
+    run_at_a_time(AT_A_TIME, jobs)
+}
+
+/// Runs all jobs, so many at a time; fails if one fails.
+pub fn run_at_a_time(count: usize, mut jobs: Vec<Job>) -> Result<()> {
     jobs.sort_by_key(|job| LONGEST.iter().position(|key| *key == job.key).unwrap_or(LONGEST.len()));
     let (waiting, busy): (VecDeque<_>, VecDeque<_>) =
         jobs.into_iter().partition(|job| WAITING.contains(&job.key.as_str()));
@@ -211,7 +239,7 @@ pub fn run_all(mut jobs: Vec<Job>) -> Result<()> {
     };
     thread::scope(|scope| {
         scope.spawn(|| work(&[&waiting]));
-        (0..AT_A_TIME).for_each(|_| drop(scope.spawn(|| work(&[&busy, &waiting]))));
+        (0..count).for_each(|_| drop(scope.spawn(|| work(&[&busy, &waiting]))));
     });
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
@@ -260,7 +288,7 @@ fn programs(messages: &str) -> Result<Vec<Program>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FOR_CI, LONGEST, WAITING, modules, programs};
+    use super::{FOR_CI, LONGEST, TESTS_FOR_CI, WAITING, modules, programs};
     use crate::{
         command::{read, root},
         sources,
@@ -303,12 +331,21 @@ mod tests {
         let mut files = Vec::new();
         sources::files_below("tests", ".rs", &mut files).unwrap();
         sources::files_below("crates", ".rs", &mut files).unwrap();
-        let names = FOR_CI.iter().chain(&WAITING).chain(&LONGEST).filter(|key| !key.starts_with("python::"));
+        let has_file = |key: &&&str| key.contains("::") && !key.starts_with("python::");
+        let names = FOR_CI.iter().chain(&WAITING).chain(&LONGEST).filter(has_file);
         for key in names {
             let end = format!("tests/{}", key.replace("::", "/"));
             let is_it =
                 |file: &String| file.ends_with(&format!("{end}.rs")) || file.ends_with(&format!("{end}/mod.rs"));
             assert!(files.iter().any(is_it), "{key}");
+        }
+        for (program, test) in TESTS_FOR_CI {
+            let (module, name) = test.rsplit_once("::tests::").unwrap();
+            let source = format!("crates/{}/src/{}", program.replace('_', "-"), module.replace("::", "/"));
+            let in_it = files.iter().filter(|file| file.starts_with(&source));
+            assert!(
+                in_it.map(|file| read(&root().join(file)).unwrap()).any(|text| text.contains(&format!("fn {name}(")))
+            );
         }
     }
 

@@ -200,6 +200,8 @@ struct Reader<'a> {
     number: u32,
     is_progressive: bool,
     scan: Scan,
+    /// Whether a DC value was out of range, which decoders accept.
+    is_out_of_range: bool,
 }
 
 impl<'a> Reader<'a> {
@@ -213,12 +215,17 @@ impl<'a> Reader<'a> {
             number: 0,
             is_progressive: head.is_progressive,
             scan: head.scan,
+            is_out_of_range: false,
         }
     }
 
     fn damaged(&self, what: Damage) -> NoTable {
         // The error may come from zeros that were read behind the end.
-        let what = if self.bits.is_over() { Damage::Truncated } else { what };
+        let is_over = self.bits.is_over();
+        if self.is_out_of_range && !is_over {
+            return NoTable::Predictor;
+        }
+        let what = if is_over { Damage::Truncated } else { what };
         NoTable::Damaged { at: self.bits.position() / 8, what }
     }
 
@@ -284,7 +291,8 @@ impl<'a> Reader<'a> {
         *predictor += change;
         // 8 bits give no others.
         let value = *predictor << self.scan.after;
-        if (-1024..1024).contains(&value) { Ok(*predictor) } else { Err(Damage::Code) }
+        self.is_out_of_range = !(-1024..1024).contains(&value);
+        if self.is_out_of_range { Err(Damage::Code) } else { Ok(*predictor) }
     }
 
     /// The next run of zeros and size of a value.

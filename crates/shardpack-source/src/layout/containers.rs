@@ -75,7 +75,7 @@ fn has(name: &[u8], list: &[&str]) -> bool {
 }
 
 /// Whether these folders are numbered parts of one set of files: `images_001` and `images_002`.
-pub(super) fn are_parts(names: &[&[u8]]) -> bool {
+pub(crate) fn are_parts(names: &[&[u8]]) -> bool {
     let [first, _, ..] = names else { return false };
     let bare = |name: &[u8]| name.iter().filter(|byte| !byte.is_ascii_digit()).copied().collect::<Vec<_>>();
     let are_numbered = names.iter().all(|name| bare(name).len() < name.len() && bare(name) == bare(first));

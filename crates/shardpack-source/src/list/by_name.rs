@@ -1,11 +1,13 @@
 //! Finds files by their names in any folder below the root, for lists that name files without their folders: `--root 'FOLDER/**'`.
 //!
-//! Holds at all times: a name that two files have is refused. Links to folders are not followed; hidden files and those of systems are no
-//! files of a list.
+//! Holds at all times: a name of two files is refused. Each folder is walked once, also if links lead to it. Hidden files and those of systems
+//! are no files of a list.
 
 use std::{
+    cmp::Ordering,
+    collections::HashSet,
     fs,
-    os::unix::ffi::OsStrExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -33,7 +35,7 @@ pub(crate) fn anywhere(folder: &Path) -> PathBuf {
     folder.join(ANYWHERE)
 }
 
-/// The files below a folder, sorted by name.
+/// The files below a folder, sorted by their paths without extension, read from the end: files of a name in all folders are neighbours.
 #[derive(Debug, Default)]
 pub(super) struct FilesByName {
     /// Paths below the folder, end to end.
@@ -46,8 +48,8 @@ pub(super) struct FilesByName {
 struct File {
     start: usize,
     length: u32,
-    /// Where its name begins.
-    name: u32,
+    /// Its length without the extension and the dot.
+    stem: u32,
 }
 
 /// The files of a name.
@@ -78,65 +80,71 @@ impl<'a> Found<'a> {
 }
 
 impl FilesByName {
-    /// Walks all folders below `root`; stops after `most` files.
+    /// Walks all folders below `root`, to about `most` entries. Links to folders are followed if `follows`.
     ///
     /// # Errors
     /// If a folder cannot be read, or the user cancels.
-    pub fn walk(root: &Path, most: usize, monitor: &dyn Monitor) -> Result<Self> {
-        let mut found = Self::default();
+    pub fn walk(root: &Path, follows: bool, most: usize, monitor: &dyn Monitor) -> Result<Self> {
+        let (mut found, mut entries, mut known) = (Self::default(), 0, HashSet::new());
         let mut folders: Vec<Vec<u8>> = vec![Vec::new()];
-        while let Some(folder) = folders.pop() {
+        while let Some(folder) = folders.pop().filter(|_| entries < most) {
             monitor.check_cancelled()?;
             let path = root.join(names::as_path(&folder));
             let failed = |error| sys::io_error("cannot read folder", &path, error);
+            let facts = fs::metadata(&path).map_err(failed)?;
+            if !known.insert((facts.dev(), facts.ino())) {
+                continue;
+            }
+            let mut inner = Vec::new();
             for entry in fs::read_dir(&path).map_err(failed)? {
                 let entry = entry.map_err(failed)?;
                 let (name, kind) = (entry.file_name(), entry.file_type().map_err(failed)?);
                 if matches!(names::classify(name.as_bytes(), |_| true), Name::Hidden | Name::System) {
                     continue;
                 }
-                let path = names::join(&folder, name.as_bytes());
-                match kind.is_dir() {
-                    true => folders.push(path),
-                    false => found.push(&path),
-                }
+                entries += 1;
+                let below = names::join(&folder, name.as_bytes());
+                // A link that leads nowhere is a file that cannot be read.
+                let is_link = || kind.is_symlink() && follows && fs::metadata(entry.path()).is_ok_and(|to| to.is_dir());
+                if kind.is_dir() || is_link() { inner.push(below) } else { found.push(&below) }
             }
-            if found.files.len() >= most {
-                break;
-            }
+            // Of two links to a folder, the same is followed each time.
+            inner.sort_unstable_by(|a, b| b.cmp(a));
+            folders.append(&mut inner);
         }
         let Self { bytes, files } = &mut found;
-        let key = |file: &File| (file.name(bytes), file.path(bytes));
-        files.sort_unstable_by(|a, b| key(a).cmp(&key(b)));
+        files.sort_unstable_by(|a, b| {
+            backwards(a.stem(bytes), b.stem(bytes)).then_with(|| a.path(bytes).cmp(b.path(bytes)))
+        });
         Ok(found)
     }
 
     fn push(&mut self, path: &[u8]) {
-        let name = path.len() - cut(path).1.len();
         // Paths that a system opens have fewer than 4 GiB.
-        self.files.push(File { start: self.bytes.len(), length: path.len() as u32, name: name as u32 });
+        let stem = stem(path).len() as u32;
+        self.files.push(File { start: self.bytes.len(), length: path.len() as u32, stem });
         self.bytes.extend_from_slice(path);
     }
 
-    /// The file at `path`, or else the files whose paths end in it.
+    /// The file at `path` if it has folders, or else the files whose last folders and name are `path`.
     pub fn find(&self, path: &[u8]) -> Found<'_> {
-        let name = cut(path).1;
-        let named = || self.beginning(name).filter(move |file| cut(file).1 == name && is_end(file, path));
-        let exact = named().find(|file| *file == path);
-        exact.map_or_else(|| Found::of(named()), Found::One)
+        let extension = &path[stem(path).len()..];
+        let has_it = |file: &&[u8]| file[stem(file).len()..] == *extension;
+        let exact = self.at(stem(path)).find(has_it);
+        match exact.filter(|_| path.contains(&b'/')) {
+            Some(file) => Found::One(file),
+            None => Found::of(exact.into_iter().chain(self.below_any(stem(path)).filter(has_it))),
+        }
     }
 
-    /// The image files at `path` and an extension; the sounds, if there is no image.
+    /// The image files at `path` and an extension, found in the same way; the sounds, if there is no image.
     pub fn with_extension(&self, path: &[u8]) -> Found<'_> {
-        let stem = [cut(path).1, b"."].concat();
         let of = |is_kind: &dyn Fn(&[u8]) -> bool| {
-            let files = self.beginning(&stem).filter(|file| {
-                let (folder, name) = cut(file);
-                let extension = &name[stem.len()..];
-                let own = names::join(folder, &name[..stem.len() - 1]);
-                !extension.contains(&b'.') && is_end(&own, path) && is_kind(name)
-            });
-            Found::of(files)
+            let is_it = |file: &&[u8]| is_kind(file);
+            match Found::of(self.at(path).filter(is_it)) {
+                found if found != Found::Nothing && path.contains(&b'/') => found,
+                _ => Found::of(self.at(path).chain(self.below_any(path)).filter(is_it)),
+            }
         };
         match of(&names::is_image) {
             Found::Nothing => of(&is_sound),
@@ -144,10 +152,25 @@ impl FilesByName {
         }
     }
 
-    /// The files whose names begin so.
-    fn beginning(&self, with: &[u8]) -> impl Iterator<Item = &[u8]> {
-        let first = self.files.partition_point(|file| file.name(&self.bytes) < with);
-        let files = self.files[first..].iter().take_while(move |file| file.name(&self.bytes).starts_with(with));
+    /// The files at `stem`.
+    fn at(&self, stem: &[u8]) -> impl Iterator<Item = &[u8]> {
+        self.files_from(self.first(stem), move |own| own == stem)
+    }
+
+    /// The files at `stem` in any folder.
+    fn below_any(&self, stem: &[u8]) -> impl Iterator<Item = &[u8]> {
+        let end = [b"/", stem].concat();
+        self.files_from(self.first(&end), move |own| own.ends_with(&end))
+    }
+
+    /// The number of the first file whose stem ends in `stem`, or would stand behind it.
+    fn first(&self, stem: &[u8]) -> usize {
+        self.files.partition_point(|file| backwards(file.stem(&self.bytes), stem) == Ordering::Less)
+    }
+
+    /// The files from number `first` on, while their stems are wanted.
+    fn files_from(&self, first: usize, is_wanted: impl Fn(&[u8]) -> bool) -> impl Iterator<Item = &[u8]> {
+        let files = self.files[first..].iter().take_while(move |file| is_wanted(file.stem(&self.bytes)));
         files.map(|file| file.path(&self.bytes))
     }
 }
@@ -157,19 +180,26 @@ impl File {
         &bytes[self.start..self.start + self.length as usize]
     }
 
-    fn name<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        &self.path(bytes)[self.name as usize..]
+    fn stem<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        &bytes[self.start..self.start + self.stem as usize]
     }
 }
 
-/// Whether the last folders and the name of `file` are `path`.
-fn is_end(file: &[u8], path: &[u8]) -> bool {
-    file.strip_suffix(path).is_some_and(|above| above.is_empty() || above.ends_with(b"/"))
+/// Compares two texts from their ends.
+fn backwards(a: &[u8], b: &[u8]) -> Ordering {
+    a.iter().rev().cmp(b.iter().rev())
 }
 
-fn is_sound(name: &[u8]) -> bool {
+/// A path without its extension and the dot.
+fn stem(path: &[u8]) -> &[u8] {
+    let name = cut(path).1;
     let at = name.iter().rposition(|byte| *byte == b'.');
-    at.is_some_and(|at| SOUNDS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(&name[at + 1..])))
+    at.map_or(path, |at| &path[..path.len() - name.len() + at])
+}
+
+fn is_sound(path: &[u8]) -> bool {
+    let extension = path.get(stem(path).len() + 1..).unwrap_or_default();
+    SOUNDS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension))
 }
 
 #[cfg(test)]
@@ -178,7 +208,7 @@ mod tests {
     use crate::monitor::Silent;
 
     #[test]
-    fn names_are_found_in_any_folder_and_two_files_of_a_name_are_told_apart_by_their_folders() {
+    fn names_are_found_in_any_folder_and_two_files_of_a_name_differ_by_their_folders() {
         let folder = tempfile::tempdir().unwrap();
         for path in [
             "a/x.jpg",
@@ -191,19 +221,32 @@ mod tests {
             ".h/q.jpg",
             "q/.q.jpg",
             "top.jpg",
+            "d/top.jpg",
+            "e/n",
+            "f/n.jpg",
+            "e/-x.jpg",
         ] {
             fs::create_dir_all(folder.path().join(path).parent().unwrap()).unwrap();
             fs::write(folder.path().join(path), path).unwrap();
         }
         std::os::unix::fs::symlink("..", folder.path().join("b/up")).unwrap();
-        let files = FilesByName::walk(folder.path(), usize::MAX, &Silent).unwrap();
+        let other = tempfile::tempdir().unwrap();
+        fs::write(other.path().join("linked.jpg"), "x").unwrap();
+        std::os::unix::fs::symlink(other.path(), folder.path().join("z-link")).unwrap();
+        let walk = |follows, most| FilesByName::walk(folder.path(), follows, most, &Silent).unwrap();
+        let files = walk(true, usize::MAX);
+        assert_eq!(files.find(b"linked.jpg"), Found::One(b"z-link/linked.jpg"));
+        assert_eq!(walk(false, usize::MAX).find(b"linked.jpg"), Found::Nothing);
+        assert!(walk(true, 3).files.len() < 10);
         for (path, expected) in [
             ("y.png", Found::One(&b"b/y.png"[..])),
             ("b/y.png", Found::One(b"b/y.png")),
             ("x.jpg", Found::Several(b"a/x.jpg", b"b/c/x.jpg")),
             ("a/x.jpg", Found::One(b"a/x.jpg")),
             ("c/x.jpg", Found::One(b"b/c/x.jpg")),
-            ("top.jpg", Found::One(b"top.jpg")),
+            ("top.jpg", Found::Several(b"top.jpg", b"d/top.jpg")),
+            ("d/top.jpg", Found::One(b"d/top.jpg")),
+            ("n", Found::One(b"e/n")),
             ("op.jpg", Found::Nothing),
             ("q.jpg", Found::Nothing),
             ("y", Found::Nothing),
@@ -218,6 +261,9 @@ mod tests {
             ("b/z", Found::Nothing),
             ("x", Found::Several(b"a/x.jpg", b"b/c/x.jpg")),
             ("c/x", Found::One(b"b/c/x.jpg")),
+            ("n", Found::One(b"f/n.jpg")),
+            ("top", Found::Several(b"top.jpg", b"d/top.jpg")),
+            ("", Found::Nothing),
         ] {
             assert_eq!(files.with_extension(path.as_bytes()), expected, "{path}");
         }

@@ -33,7 +33,7 @@ const CLASSES: [&str; 6] = ["class_name", "classname", "label_name", "category_n
 /// Known name of the split column.
 const SPLIT: &str = "split";
 
-/// The label column that is no column: each label is the folder of the path.
+/// The value of `--label-column` for labels from the folders of paths.
 pub(super) const FOLDER: &str = "folder";
 
 /// Column numbers by role, from 0.

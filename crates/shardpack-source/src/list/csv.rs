@@ -233,15 +233,12 @@ pub(super) fn read(
 
 /// The error for a list without a column of paths: the first records are `records`. The help names the folder below the root that has a
 /// file of them, if there is one.
-///
-/// # Errors
-/// If a file cannot be looked up.
-fn no_paths(rows: &Rows<'_>, names: &[String], records: &[&[Vec<u8>]]) -> Result<Error> {
+fn no_paths(rows: &Rows<'_>, names: &[String], records: &[&[Vec<u8>]]) -> Error {
     let error = Error::usage(format!("no column of paths: it has {}", names.join(", ")));
-    let help = rows.root_with(records.iter().copied().flatten().map(Vec::as_slice))?;
-    Ok(error.help(help.unwrap_or_else(|| {
+    let help = rows.root_with(records.iter().copied().flatten().map(Vec::as_slice));
+    error.help(help.unwrap_or_else(|| {
         "choose one with --path-column NAME; set the folder of the files with --root FOLDER".to_owned()
-    })))
+    }))
 }
 
 /// Reads records of fields.
@@ -288,7 +285,7 @@ fn read_records(
             let is_row = |path: &usize| first.get(*path).is_some_and(|field| crate::names::is_image(field));
             let path = match path.filter(|path| !is_row(path)) {
                 Some(path) => path,
-                None => return Err(no_paths(rows, &names, &[&first, &records.fields()])?),
+                None => return Err(no_paths(rows, &names, &[&first, &records.fields()])),
             };
             // The names of CelebA's attributes leave out that of the path.
             let is_short = form.separator == Separator::Words && names.len() + 1 == records.count;

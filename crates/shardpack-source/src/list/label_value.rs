@@ -16,6 +16,8 @@ pub(super) enum LabelValue {
     Unlabelled(&'static str),
     Number(i64),
     Text(Vec<u8>),
+    /// The name of a class, also if it spells a number.
+    Name(Vec<u8>),
     /// A number with a fraction, as it is spelled. Such a number is a measured value, not a class.
     Fraction(String),
     /// An invalid label, with the reason.
@@ -35,7 +37,7 @@ impl LabelValue {
     /// The name of the folder that holds the file at `path`.
     pub fn of_folder(path: &[u8]) -> Self {
         match names::folder(path) {
-            Some(folder) => Self::Text(folder.to_vec()),
+            Some(folder) => Self::Name(folder.to_vec()),
             None => Self::Missing,
         }
     }
@@ -68,6 +70,7 @@ impl Seen {
             LabelValue::Fraction(_) => self.types.fractions += 1,
             LabelValue::Unfit(_) => self.unfit += 1,
             LabelValue::Text(text) => self.types.add(text),
+            LabelValue::Name(_) => self.types.words += 1,
         }
     }
 

@@ -29,7 +29,7 @@ mod words;
 use std::{
     io::Read,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 use shardpack_format::{Error, ErrorKind, Result, component::Component, help, manifest, regular};
@@ -82,8 +82,8 @@ pub struct List {
     root: PathBuf,
     /// The object tree at the root, if the root is a URL.
     remote: Option<ObjectTree>,
-    /// The files below the root, once they are walked, if rows name files in any folder.
-    by_name: Option<Arc<OnceLock<FilesByName>>>,
+    /// Whether rows name files in any folder below the root.
+    by_name: bool,
     columns: Columns,
 }
 
@@ -170,10 +170,10 @@ impl List {
             (None, _) => folder.to_path_buf(),
         };
         let (path, columns) = (path.to_path_buf(), columns.clone());
-        Self { path, kind, root, remote: None, by_name: None, columns }.with_root(settings)
+        Self { path, kind, root, remote: None, by_name: false, columns }.with_root(settings)
     }
 
-    /// The list with the root that its root names: a URL, or a folder in which files are found by name.
+    /// Resolves the root: a URL, or a folder in which files are found by name.
     fn with_root(mut self, settings: &StoreSettings) -> Result<Self> {
         if let Some(folder) = by_name::folder(&self.root) {
             if Address::of(&self.root).url().is_some() {
@@ -181,40 +181,37 @@ impl List {
                     .in_file(&self.root)
                     .help("give the URL without /**; names in the list are names below it"));
             }
-            (self.root, self.by_name) = (folder, Some(Arc::default()));
+            (self.root, self.by_name) = (folder, true);
         }
         let remote = Address::of(&self.root).url().map(|url| ObjectTree::new(Path::new(url), settings)).transpose()?;
         let root = remote.as_ref().map_or(self.root, |remote| remote.root().to_owned());
         Ok(Self { root, remote, ..self })
     }
 
-    /// Walks the folders below the root, if files are found by name.
-    fn walk_names(&self, monitor: &dyn Monitor) -> Result<()> {
-        if let Some(files) = self.by_name.as_ref().filter(|files| files.get().is_none()) {
-            // Another thread may have been first, with the same files.
-            drop(files.set(FilesByName::walk(&self.root, usize::MAX, monitor)?));
-        }
-        Ok(())
+    /// The files below the root, about `most`, if rows name files in any folder.
+    fn files_by_name(&self, options: &Options, most: usize, monitor: &dyn Monitor) -> Result<Option<FilesByName>> {
+        let walk = || FilesByName::walk(&self.root, !options.no_follow, most, monitor);
+        self.by_name.then(walk).transpose()
     }
 
     pub(crate) fn restored(stored: StoredList) -> Result<Self> {
         let StoredList { path, kind, root, columns } = stored;
-        Self { path, kind, root, remote: None, by_name: None, columns }.with_root(&StoreSettings::default())
+        Self { path, kind, root, remote: None, by_name: false, columns }.with_root(&StoreSettings::default())
     }
 
     /// Lists the files: one [`SourceListing`] for each split, or one for all.
     fn discover_files(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         monitor.begin(Phase::Walking, 0, 0);
-        self.walk_names(monitor)?;
+        let by_name = self.files_by_name(options, usize::MAX, monitor)?;
         let mut splits = options.splits != Splits::None;
-        let mut rows = Rows::new(self, options, splits)?;
+        let mut rows = Rows::new(self, options, splits, by_name.as_ref())?;
         self.read(&mut rows, monitor)?;
         let mut note = None;
         if rows.has_other_splits() {
             // The column named `split` holds something else.
             splits = false;
             note = rows.splits_among_others();
-            rows = Rows::new(self, options, splits)?;
+            rows = Rows::new(self, options, splits, by_name.as_ref())?;
             self.read(&mut rows, monitor)?;
         }
         if let Some(what) = rows.labels_are_no_classes() {
@@ -224,7 +221,7 @@ impl List {
                     .help(help::NO_LABELS));
             }
             let column = rows.label_column.take().filter(|_| what == FRACTIONS);
-            rows = self.without_labels(column.as_deref(), options, splits, monitor)?;
+            rows = self.without_labels(column.as_deref(), options, (splits, by_name.as_ref()), monitor)?;
             let place = match rows.keeps_text {
                 _ if rows.targets.has_numeric_labels() => "they are packed as an array",
                 true if what.starts_with("lists") => {
@@ -247,11 +244,11 @@ impl List {
         &'r self,
         column: Option<&str>,
         options: &'r Options,
-        splits: bool,
+        (splits, by_name): (bool, Option<&'r FilesByName>),
         monitor: &dyn Monitor,
     ) -> Result<Rows<'r>> {
         let again = |column: Option<&str>| {
-            let mut rows = Rows::new(self, options, splits)?;
+            let mut rows = Rows::new(self, options, splits, by_name)?;
             rows.no_labels = true;
             rows.wants_text |= column.is_some_and(|column| rows.targets.add_label(column));
             self.read(&mut rows, monitor).map(|()| rows)
@@ -314,7 +311,7 @@ impl Source for List {
 
     fn stored(&self) -> Stored {
         let Self { path, kind, root, remote: _, by_name, columns } = self.clone();
-        let root = if by_name.is_some() { anywhere(&root) } else { root };
+        let root = if by_name { anywhere(&root) } else { root };
         Stored::List(StoredList { path, kind, root, columns })
     }
 
@@ -380,12 +377,12 @@ pub fn fuzz(kind: u8, bytes: &[u8]) -> usize {
         // A folder that is missing has no files that would make a run depend on this machine.
         root: std::env::temp_dir().join("shardpack-fuzz-no-folder"),
         remote: None,
-        by_name: None,
+        by_name: false,
         columns: Columns::default(),
     };
     let monitor = &crate::monitor::Silent;
     let options = Options { threads: 1, ..Options::default() };
-    let Ok(mut rows) = Rows::new(&list, &options, true) else { return 0 };
+    let Ok(mut rows) = Rows::new(&list, &options, true, None) else { return 0 };
     let _ = match kind % 6 {
         0 | 1 => csv::read(bytes, (kind % 6 == 1, false), &mut rows, monitor),
         2 => jsonl::read(|| Ok(bytes), &mut rows, monitor),

@@ -26,6 +26,7 @@ use super::{
     json,
     label_value::{LabelValue, Seen, whole},
     multi_label::MultiLabel,
+    stored::Kind,
     targets::Targets,
 };
 use crate::{
@@ -96,6 +97,8 @@ pub(super) struct Rows<'a> {
     roots: [PathBuf; 2],
     pub(super) options: &'a Options,
     pub(super) has_labels: bool,
+    /// Whether options choose columns of the list.
+    pub(super) has_columns: bool,
     /// Whether the label of a row is the folder of its path.
     pub(super) is_label_folder: bool,
     /// The column of labels, if it has a name.
@@ -135,8 +138,8 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// An empty collection for `list`. `splits` enables its splits.
-    pub fn new(list: &'a List, options: &'a Options, splits: bool) -> Result<Self> {
+    /// An empty collection for `list`. `splits` enables its splits; `by_name` are the files that rows name in any folder.
+    pub fn new(list: &'a List, options: &'a Options, splits: bool, by_name: Option<&'a FilesByName>) -> Result<Self> {
         let root = &list.root;
         let absolute = std::path::absolute(root).map_err(|e| sys::io_error("cannot find", root, e))?;
         let resolved = std::fs::canonicalize(root).unwrap_or_else(|_| absolute.clone());
@@ -151,7 +154,8 @@ impl<'a> Rows<'a> {
             root,
             remote: list.remote.as_ref(),
             suggests_root: true,
-            by_name: list.by_name.as_ref().and_then(|files| files.get()),
+            by_name,
+            has_columns: list.kind != Kind::Coco,
             roots: [absolute, resolved],
             options,
             has_labels: false,
@@ -357,8 +361,16 @@ impl<'a> Rows<'a> {
     /// The path relative to the root, in the folder where it is found by name; `None` if `path` lies outside the root.
     fn inside(&self, path: &[u8]) -> Option<Vec<u8>> {
         let relative = self.normalized(path)?;
-        let found = self.by_name.and_then(|files| files.find(&relative).first());
+        let found = self.found_by_name(path, &relative).and_then(|found| found.first());
         Some(found.map_or(relative, <[u8]>::to_vec))
+    }
+
+    /// The files that `path`, which is `relative` to the root, names in any folder. An absolute path has its folder. A path without an extension
+    /// is that of an image or sound, if there is one.
+    fn found_by_name(&self, path: &[u8], relative: &[u8]) -> Option<Found<'a>> {
+        let files = self.by_name.filter(|_| !path.starts_with(b"/"))?;
+        let is_id = !names::cut(relative).1.contains(&b'.') && files.with_extension(relative) != Found::Nothing;
+        (!is_id).then(|| files.find(relative))
     }
 
     /// The path relative to the root; `None` if `path` lies outside the root.
@@ -417,6 +429,7 @@ impl<'a> Rows<'a> {
                 number = std::str::from_utf8(text).ok().and_then(whole);
                 word = Some(self.words.intern(text));
             }
+            LabelValue::Name(name) => word = Some(self.words.intern(name)),
             LabelValue::Fraction(spelled) => {
                 self.unfit.insert(self.rows.len(), format!("label: {spelled} is no whole number"));
             }
@@ -466,9 +479,9 @@ impl<'a> Rows<'a> {
             in_line(format!("path {shown:?} leads out of {}", text::path(&self.root)))
                 .help("set the folder that holds all files with --root FOLDER; --root / accepts any path")
         })?;
-        let plain = self.normalized(path).or_else(|| self.normalized(without_slash(path)?));
-        if let (Some(files), Some(plain)) = (self.by_name, plain)
-            && let Found::Several(one, other) = files.find(&plain)
+        let bare = if self.normalized(path).is_some() { path } else { without_slash(path).unwrap_or(path) };
+        if let Some(plain) = self.normalized(bare)
+            && let Some(Found::Several(one, other)) = self.found_by_name(bare, &plain)
         {
             return Err(two_files(row.line, path, one, other));
         }
@@ -568,7 +581,7 @@ mod tests {
         std::fs::write(&path, "").unwrap();
         let list = List::find(&path, &Columns::default(), &StoreSettings::default()).unwrap();
         let options = Options::default();
-        let rows = Rows::new(&list, &options, true).unwrap();
+        let rows = Rows::new(&list, &options, true, None).unwrap();
         let absolute = folder.path().join("a/b.jpg").into_os_string().into_encoded_bytes();
         for (path, expected) in [
             (&b"a/b.jpg"[..], Some("a/b.jpg")),

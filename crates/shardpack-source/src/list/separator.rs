@@ -3,7 +3,7 @@
 //! Holds at all times: a separator that the first line suggests is kept if it gives a path. Another separator is used
 //! only if it gives an existing file. If no separator does, the suggested one remains, and its error is reported.
 
-use shardpack_format::Result;
+use shardpack_format::{Error, Result};
 
 use super::{
     columns::{Roles, numbered, path_of},
@@ -15,7 +15,7 @@ use crate::names;
 
 /// Lines that are examined.
 const LINES: usize = 3;
-/// Lines of words that are examined.
+/// Lines of words that are examined. Of a table, nearly all have as many words as the others; the first texts may have equal numbers, too.
 const MANY_LINES: usize = 256;
 /// Fields of a list at a URL that are looked up with each image extension. Each look is a request.
 const REMOTE_IDS: usize = 4;
@@ -172,8 +172,12 @@ fn form(first: &[u8], (suggested, is_final): (Separator, bool), rows: &Rows<'_>)
     }
     let others = CANDIDATES.into_iter().map(in_texts).filter(|other| *other != suggested && !is_final);
     let all: Vec<Separator> = std::iter::once(suggested).chain(others).collect();
+    let is_text = |separator, is_path: &dyn Fn(&[u8]) -> Result<bool>| {
+        Ok::<_, Error>(separator == Separator::LastBlank && rows.is_cheap() && is_path_and_text(first, is_path)?)
+    };
+    let is_file = |field: &[u8]| rows.is_file(field);
     for separator in &all {
-        if find(first, *separator, rows, &|field| rows.is_file(field))?.is_some() {
+        if find(first, *separator, rows, &is_file)?.is_some() && !is_text(*separator, &is_file)? {
             return Ok(form(*separator, None));
         }
     }
@@ -194,7 +198,9 @@ fn form(first: &[u8], (suggested, is_final): (Separator, bool), rows: &Rows<'_>)
         rows.is_without_extension(field)
     };
     for separator in &all {
-        if let Some(place) = find(first, *separator, rows, &is_short_path)? {
+        if let Some(place) = find(first, *separator, rows, &is_short_path)?
+            && !is_text(*separator, &is_short_path)?
+        {
             return Ok(form(*separator, Some(place)));
         }
     }
@@ -235,7 +241,6 @@ fn find(
     let lines = || first.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     let records: Vec<Vec<Vec<u8>>> = match separator {
         Separator::Byte(byte) => first_records(first, byte, LINES),
-        // A few texts may have as many words as each other.
         Separator::Words => first_records(first, WORDS, MANY_LINES),
         Separator::LastBlank => {
             let path = |line: &[u8]| csv::last_blank(line).map(|at| line[..at].trim_ascii_end().to_vec());
@@ -255,11 +260,22 @@ fn find(
     let has_short_header = separator == Separator::Words && width(0) + 1 == width(1);
     let rest = &records[usize::from(has_short_header).min(records.len())..];
     let is_table = !matches!(separator, Separator::LastBlank | Separator::QuotedText);
-    if is_table && rest.windows(2).any(|pair| pair[0].len() != pair[1].len()) {
+    let width = rest.first().map_or(0, Vec::len);
+    let others = rest.iter().filter(|record| record.len() != width).count();
+    // A line of words that lacks one is an error of the table, and no text.
+    let most = if separator == Separator::Words { rest.len() / 10 } else { 0 };
+    if is_table && others > most {
         return Ok(None);
     }
-    // The first record of a table may be a header; the second has a path then.
-    for (number, record) in records.iter().enumerate().take(if is_table { 2 } else { LINES }) {
+    // Numbers are columns of a table whose lines are damaged.
+    if separator == Separator::FirstBlank
+        && !rest.iter().any(|record| record.last().is_some_and(|text| has_letter(text)))
+    {
+        return Ok(None);
+    }
+    // The first record of a table may be a header; the second has a path then. Ids and texts have no header.
+    let looked = if separator == Separator::FirstBlank { 1 } else { 2 };
+    for (number, record) in records.iter().enumerate().take(if is_table { looked } else { LINES }) {
         for (column, field) in record.iter().enumerate().take(csv::MAX_LOOKED) {
             // A first row whose image is missing is no header.
             let is_row = |first: &Vec<u8>| names::is_image(first);
@@ -273,6 +289,24 @@ fn find(
         }
     }
     Ok(None)
+}
+
+fn has_letter(text: &[u8]) -> bool {
+    text.iter().any(|byte| byte.is_ascii_alphabetic() || !byte.is_ascii())
+}
+
+/// Whether one of the first lines is a path and a text of several words: `path` and all words but the last are no file.
+fn is_path_and_text(first: &[u8], is_path: &dyn Fn(&[u8]) -> Result<bool>) -> Result<bool> {
+    let lines = first.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    for line in lines.take(LINES) {
+        let before = csv::last_blank(line).map_or(line, |at| line[..at].trim_ascii_end());
+        let Some((path, text)) = first_blank(line) else { continue };
+        let has_words = path.len() < before.len() && has_letter(&text);
+        if has_words && !is_path(line)? && !is_path(before)? && is_path(path)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 #[cfg(test)]

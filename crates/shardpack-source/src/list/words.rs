@@ -78,9 +78,13 @@ impl<R: BufRead> Read for TwoFields<R> {
             let most = MAX_RECORD_BYTES as u64 + 1;
             self.input.by_ref().take(most).read_until(b'\n', &mut self.line)?;
             let (line, end) = self.line.split_at(self.line.trim_ascii_end().len());
-            if let Some((path, text)) = (self.split)(line) {
-                self.line = [path, &[WORDS], &text, end].concat();
-            }
+            let replaced = match (self.split)(line) {
+                Some((path, text)) => Some([path, &[WORDS], &text, end].concat()),
+                // A line of blanks is empty.
+                None if line.is_empty() => Some(end.iter().filter(|byte| b"\r\n".contains(byte)).copied().collect()),
+                None => None,
+            };
+            self.line = replaced.unwrap_or_else(|| std::mem::take(&mut self.line));
         }
         let read = (&self.line[self.at..]).read(out)?;
         self.at += read;
@@ -94,11 +98,11 @@ pub(super) fn first_comma(line: &[u8]) -> Option<(&[u8], Vec<u8>)> {
     Some((&line[..at], unquoted(&line[at + 1..])))
 }
 
-/// The fields before and after the first blank.
+/// The fields before and after the first blank. The text of a word alone is empty.
 pub(super) fn first_blank(line: &[u8]) -> Option<(&[u8], Vec<u8>)> {
     let line = line.trim_ascii_start();
-    let at = line.iter().position(u8::is_ascii_whitespace)?;
-    Some((&line[..at], line[at..].trim_ascii().to_vec()))
+    let at = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    (at > 0).then(|| (&line[..at], line[at..].trim_ascii().to_vec()))
 }
 
 /// A text without the quotes around it, if there are any. Quotes in it are doubled then.
@@ -142,9 +146,9 @@ mod tests {
     #[test]
     fn the_first_blank_is_the_delimiter() {
         let mut found = String::new();
-        let lines = "a-1 HELLO  WORLD\r\nb\tX, Y\n c  d \ne\n";
+        let lines = "a-1 HELLO  WORLD\r\nb\tX, Y\n c  d \n \t\r\ne\n\nf  \n";
         TwoFields::new(lines.as_bytes(), first_blank).read_to_string(&mut found).unwrap();
-        assert_eq!(found, "a-1\u{1f}HELLO  WORLD\r\nb\u{1f}X, Y\nc\u{1f}d \ne\n");
+        assert_eq!(found, "a-1\u{1f}HELLO  WORLD\r\nb\u{1f}X, Y\nc\u{1f}d \n\r\ne\u{1f}\n\nf\u{1f}  \n");
     }
 
     #[test]

@@ -254,7 +254,7 @@ impl Folders {
         let mut seen = HashSet::new();
         for (number, media) in self.media.iter().enumerate() {
             let folder = look.path(&media.folder);
-            // `FOLDER/**` is below `FOLDER` as a path.
+            // As a path, `FOLDER/**` lies below `FOLDER`, so the check of folders would fail.
             if self.are_parts || folder.starts_with(root) || root.starts_with(&folder) {
                 let is_seen = |name: &&String| {
                     [name.as_str(), super::stem(name)].iter().any(|one| words.contains(one.as_bytes()))

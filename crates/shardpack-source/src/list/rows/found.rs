@@ -30,6 +30,7 @@ use crate::{
     companions::Refused,
     component_table::{Cell, ComponentTable},
     filter::PathFilter,
+    layout::containers::are_parts,
     ledger::{Fate, Unpacked, order},
     missing_components::lacking,
     monitor::Monitor,
@@ -102,11 +103,19 @@ impl Rows<'_> {
 
     /// A note if no row has a label, and folders of the paths may be classes.
     fn folders_of_paths(&self) -> Option<String> {
-        if self.has_labels || self.no_labels || self.multi_label.is_some() || !self.targets.is_empty() {
+        if self.has_labels
+            || self.no_labels
+            || !self.has_columns
+            || self.multi_label.is_some()
+            || !self.targets.is_empty()
+        {
             return None;
         }
         let folders: Option<BTreeSet<&[u8]>> = self.rows.iter().map(|row| names::folder(self.path(row))).collect();
         let folders = folders.filter(|folders| folders.len() > 1 && folders.len() * 2 <= self.rows.len())?;
+        if are_parts(&folders.iter().copied().collect::<Vec<_>>()) {
+            return None;
+        }
         let is_split = |folder: &&[u8]| SPLITS.iter().any(|name| name.as_bytes() == *folder);
         let first = folders.iter().find(|folder| !is_split(folder))?;
         let (count, option) = (folders.len(), format!("--label-column {FOLDER}"));
@@ -133,7 +142,8 @@ impl Rows<'_> {
         let said = self.said();
         self.add_notes(&said);
         let (mut words, unfit) = (std::mem::take(&mut self.words), std::mem::take(&mut self.unfit));
-        let known = if self.has_labels { std::mem::take(&mut self.known) } else { Vec::new() };
+        let are_listed = self.has_labels && !self.is_label_folder;
+        let known = if are_listed { std::mem::take(&mut self.known) } else { Vec::new() };
         words.intern_all(&known);
         let classes = Classes::decide(said.iter().copied(), &words, &known);
         let has_labels = self.has_labels && !classes.is_unlabelled;
@@ -217,7 +227,7 @@ impl Rows<'_> {
         }
         let is_numbered = classes.is_numbered;
         let mut found = self.listings(parts, is_numbered, options);
-        self.help(&mut found)?;
+        self.help(&mut found);
         if let Some(Arrays { kind, classes, .. }) = &arrays {
             found
                 .iter_mut()
@@ -227,12 +237,12 @@ impl Rows<'_> {
     }
 
     /// Gives listings without samples a help, if the files of the first rows are elsewhere.
-    fn help(&self, found: &mut [SourceListing]) -> Result<()> {
+    fn help(&self, found: &mut [SourceListing]) {
         if found.iter().all(|one| one.listing.is_empty()) {
-            let help = self.root_with(self.rows.iter().take(LEAST_ROWS).map(|row| self.path(row)))?;
+            let is_missing = |path: &&[u8]| self.is_file(path).is_ok_and(|is_file| !is_file);
+            let help = self.root_with(self.rows.iter().take(LEAST_ROWS).map(|row| self.path(row)).filter(is_missing));
             found.iter_mut().for_each(|one| one.help.clone_from(&help));
         }
-        Ok(())
     }
 
     /// The components of the columns of files.

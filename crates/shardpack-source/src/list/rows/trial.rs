@@ -14,6 +14,8 @@ use crate::{monitor::Silent, options::Options};
 
 /// Most rows whose files are looked for.
 const ROWS: usize = 32;
+/// About the most files below a root that are looked through.
+const MAX_FILES: usize = 1 << 20;
 /// Bytes that are read.
 pub(crate) const BYTES: u64 = 256 << 10;
 
@@ -70,9 +72,9 @@ impl Start {
     fn read(&self, path: &Path, root: &Path, most: usize) -> Option<Trial> {
         let columns = Columns { root: Some(root.to_owned()), ..Columns::default() };
         let list = List::find(path, &columns, &StoreSettings::default()).ok()?;
-        list.walk_names(&Silent).ok()?;
         let options = Options { threads: 1, ..Options::default() };
-        let mut rows = Rows::new(&list, &options, true).ok()?;
+        let by_name = list.files_by_name(&options, MAX_FILES, &Silent).ok()?;
+        let mut rows = Rows::new(&list, &options, true, by_name.as_ref()).ok()?;
         rows.suggests_root = false;
         // A record that is cut is an error, and the rows before it count.
         let _ = match list.kind {
