@@ -50,7 +50,7 @@ pub fn needed_bytes(jpeg: &[u8]) -> Option<u64> {
 }
 
 /// Steps, and the tables that skip blocks.
-const TABLES_BYTES: u64 = 192 << 10;
+const TABLES_BYTES: u64 = 320 << 10;
 
 impl Decoder {
     /// A decoder that uses the instructions of `level`.
@@ -169,6 +169,7 @@ impl Decoder {
         let is_skipping = mcus.top > 0 || (mcus.from, mcus.to) != (0, head.columns);
         let (skippers, numbers) = if is_skipping { skippers(head, &mcu) } else { Default::default() };
         let skip: Vec<&Skipper> = numbers.iter().map(|&number| &skippers[number]).collect();
+        self.steps.add_pairs();
         let planes = &mut self.planes;
         let tables = stream::Tables { mcu: &mcu, steps: &self.steps, skip: &skip };
         stream::decode(jpeg, head, tables, &mcus, &mut self.blocks, |row, blocks| {

@@ -56,18 +56,56 @@ impl Step {
     }
 }
 
+/// One or two steps of a block in one number: their values in the upper 32 bits, the coefficients that both pass and that the first passes, and
+/// the bits of both and of the first. A single step stands twice, and passes nothing the second time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pair(u64);
+
+impl Pair {
+    const NONE: Pair = Pair(0);
+
+    fn single(step: Step) -> Self {
+        Self::of(step, step, 0, 0)
+    }
+
+    fn of(first: Step, second: Step, passed: u32, bits: u32) -> Self {
+        let values = u64::from(first.0 >> 16) << 48 | u64::from(second.0 >> 16) << 32;
+        let passed = (first.passed() + passed) << 24 | first.passed() << 16;
+        Self(values | u64::from(passed | (first.bits() + bits) << 8 | first.bits()))
+    }
+
+    #[inline(always)]
+    pub(crate) fn values(self) -> [i16; 2] {
+        [(self.0 >> 48) as i16, (self.0 >> 32) as i16]
+    }
+
+    /// Coefficients up to and with the first value, and the last.
+    #[inline(always)]
+    pub(crate) fn passed(self) -> [u32; 2] {
+        [self.0 as u32 >> 16 & 0xFF, self.0 as u32 >> 24]
+    }
+
+    /// Bits of the first step, and of both.
+    #[inline(always)]
+    pub(crate) fn bits(self) -> [u32; 2] {
+        [self.0 as u32 & 0xFF, self.0 as u32 >> 8 & 0xFF]
+    }
+}
+
 /// Tables of an image: DC and AC for each of four channels.
 const TABLES: usize = 8;
 
 /// The steps of all Huffman tables of an image. A table is named by the place of its first step.
 pub(crate) struct Steps {
     short: Box<[Step; TABLES * LOOKS]>,
+    pairs: Box<[Pair; TABLES * LOOKS]>,
     lookups: Vec<(Lookup, bool)>,
 }
 
 impl Steps {
     pub(crate) fn new() -> Self {
-        Self { short: Box::new([Step::NONE; TABLES * LOOKS]), lookups: Vec::with_capacity(TABLES) }
+        let (short, pairs) = (Box::new([Step::NONE; TABLES * LOOKS]), Box::new([Pair::NONE; TABLES * LOOKS]));
+        Self { short, pairs, lookups: Vec::with_capacity(TABLES) }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -91,6 +129,35 @@ impl Steps {
         });
         self.lookups.push((Lookup::new(codes), is_dc));
         Some(first as u32)
+    }
+
+    /// Makes the pairs of all tables for AC codes, for [`Self::pair`].
+    pub(crate) fn add_pairs(&mut self) {
+        for number in (0..self.lookups.len()).filter(|number| !self.lookups[*number].1) {
+            let table = number * LOOKS..(number + 1) * LOOKS;
+            Self::pair_up(&self.short[table.clone()], &mut self.pairs[table]);
+        }
+    }
+
+    fn pair_up(short: &[Step], pairs: &mut [Pair]) {
+        for (looked, pair) in pairs.iter_mut().enumerate() {
+            let one = short[looked];
+            let next = short[(looked << one.bits()) % LOOKS];
+            let has_next = next != Step::NONE && one.passed() < END && one.bits() + next.bits() <= LOOK;
+            *pair = match (one == Step::NONE, has_next) {
+                (true, _) => Pair::NONE,
+                (false, true) => Pair::of(one, next, next.passed(), next.bits()),
+                (false, false) => Pair::single(one),
+            };
+        }
+    }
+
+    /// The steps of `table`, for AC codes, that these bits begin with; `None` if no code begins so. At least [`LOOK`] bits are valid, and
+    /// `fill` gives 31.
+    #[inline(always)]
+    pub(crate) fn pair(&self, table: u32, bits: u64, fill: impl FnOnce() -> u64) -> Option<Pair> {
+        let pair = self.pairs[(table as usize + (bits >> (64 - LOOK)) as usize) % (TABLES * LOOKS)];
+        if pair != Pair::NONE { Some(pair) } else { self.long(table, fill()).map(Pair::single) }
     }
 
     /// The step of `table` that these bits, highest first, begin with; [`Step::NONE`] if it is longer than a lookup, or no code
@@ -149,6 +216,29 @@ mod tests {
             let table = steps.add(&ac, is_dc).unwrap();
             let found = steps.next(table, bits << (64 - count));
             assert_eq!(found.map(|step| (step.value(), step.bits(), step.passed())), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_pair_is_two_steps_or_one() {
+        let mut steps = Steps::new();
+        let table = steps.add(&codes(&[0x02, 0x00, 0xF0, 0x35, 0x1F, 0x0A]), false).unwrap();
+        steps.add_pairs();
+        // Each looked up value, and bits behind it.
+        for looked in 0..1_u64 << (LOOK + 5) {
+            let bits = looked << (64 - LOOK - 5);
+            let pair = steps.pair(table, bits, || bits);
+            let first = steps.next(table, bits);
+            assert_eq!(pair.is_some(), first.is_some(), "{looked:b}");
+            let (Some(pair), Some(first)) = (pair, first) else { continue };
+            let next = steps.short(table, bits << first.bits());
+            let has_next = first.passed() < END && next != Step::NONE && first.bits() + next.bits() <= LOOK;
+            let (value, bits, passed) = match has_next {
+                true => (next.value(), first.bits() + next.bits(), first.passed() + next.passed()),
+                false => (first.value(), first.bits(), first.passed()),
+            };
+            assert_eq!(pair.values(), [first.value(), value], "{looked:b}");
+            assert_eq!((pair.bits(), pair.passed()), ([first.bits(), bits], [first.passed(), passed]), "{looked:b}");
         }
     }
 }

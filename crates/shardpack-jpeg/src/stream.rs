@@ -5,7 +5,7 @@
 use crate::{
     bits::{Bits, END, behind_marker, restart},
     head::Head,
-    huffman::{Codes, Lookup, Skip},
+    huffman::{Codes, LOOK, Lookup, Skip},
     lanes::{Mcu, Unit, ZIGZAG},
     memory::reserve,
     simd::Block,
@@ -139,17 +139,40 @@ fn decode_block(bits: &mut Bits, steps: &Steps, unit: &Unit, block: &mut Block) 
     let mut passed = 1;
     loop {
         bits.fill();
-        let next = steps.next(unit.ac, bits.buffer())?;
-        bits.take(next.bits());
-        passed += next.passed();
-        if passed >= 64 {
-            match passed {
-                64 => block[63] = next.value(),
-                65..=127 => return None,
-                _ => {}
+        // Two lookups take fewer bits than a filled buffer has; a longer step may leave too few for the second.
+        for _ in 0..2 {
+            let pair = steps.pair(unit.ac, bits.buffer(), || {
+                bits.fill();
+                bits.buffer()
+            })?;
+            let [first, last] = pair.passed().map(|more| passed + more);
+            let ([one, two], [first_bits, all_bits]) = (pair.values(), pair.bits());
+            if first >= 64 {
+                // Bits behind the block belong to the next.
+                bits.take(first_bits);
+                return set_last(block, first, one).then_some(step.value());
             }
-            return Some(step.value());
+            bits.take(all_bits);
+            block[usize::from(ZIGZAG[(first as usize - 1) & 63])] = one;
+            if last >= 64 {
+                return set_last(block, last, two).then_some(step.value());
+            }
+            block[usize::from(ZIGZAG[(last as usize - 1) & 63])] = two;
+            passed = last;
+            if all_bits > LOOK {
+                break;
+            }
         }
-        block[usize::from(ZIGZAG[(passed as usize - 1) & 63])] = next.value();
     }
+}
+
+/// Sets the coefficient that ends a block; false if the block has too many.
+#[inline(always)]
+fn set_last(block: &mut Block, passed: u32, value: i16) -> bool {
+    match passed {
+        64 => block[63] = value,
+        65..=127 => return false,
+        _ => {}
+    }
+    true
 }
