@@ -314,7 +314,7 @@ fn check_any(source: &dyn Source, found: &SourceListing) -> Result<()> {
             match leaf.kind() == SourceKind::List {
                 true if first.reason.starts_with("no label") => error.help(help::NO_LABELS),
                 true => match &found.help {
-                    Some(help) => error.help(help.as_str()),
+                    Some(help) => error.help(help),
                     None => error.help("set the folder of relative paths in a list with --root FOLDER"),
                 },
                 false => error,
