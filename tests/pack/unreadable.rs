@@ -202,7 +202,7 @@ fn nothing_to_pack_is_told_with_the_first_path_and_its_reason() {
     let args = ["pack", text(&list), text(&dst)];
     let ran =
         run(&args).code(1).clean_error().says("none of 2 images can be packed, the first: a/1.jpg: cannot be read");
-    ran.says("--root FOLDER");
+    ran.says(&format!("--root {} is the folder of a/1.jpg, which the list names", text(&bench.src())));
     // The advice of the help line works.
     run(&[args.as_slice(), &["--root", text(&bench.src())]].concat()).code(0);
     fs::remove_dir_all(bench.dst()).unwrap();
