@@ -131,6 +131,17 @@ pub const ROWS: &[Row] = &[
         &["pack @l.csv DST --root SRC"],
     ),
     (
+        "CSV of names, far above the folders of its files",
+        |bench| {
+            let names = "$ cd SRC && (echo photo,label; ls */*.jpg | sed 's/.*[/]//; s/$/,0/') > @far/l.csv";
+            go(bench, &["$ mkdir -p @far/x && cp -r SRC @far/x/photos", names]);
+        },
+        "pack @far/l.csv DST",
+        2,
+        "finds files by name in any folder, such as x/photos/class-0/000006.jpg, which the list names",
+        &["pack @far/l.csv DST --root @far/**"],
+    ),
+    (
         "files of a column that have other extensions in another split",
         |bench| {
             let list = "$ cd SRC && i=$(ls */*.jpg | sed -n Np) && echo x > $i.EXT && (echo path,other; echo $i,$i.EXT) > @EXT.csv";

@@ -235,7 +235,7 @@ pub(super) fn read(
 /// file of them, if there is one.
 fn no_paths(rows: &Rows<'_>, names: &[String], records: &[&[Vec<u8>]]) -> Error {
     let error = Error::usage(format!("no column of paths: it has {}", names.join(", ")));
-    let help = rows.root_with(records.iter().copied().flatten().map(Vec::as_slice));
+    let help = rows.help_with_root(records.iter().copied().flatten().map(Vec::as_slice));
     error.help(help.unwrap_or_else(|| {
         "choose one with --path-column NAME; set the folder of the files with --root FOLDER".to_owned()
     }))

@@ -227,7 +227,7 @@ impl Rows<'_> {
         }
         let is_numbered = classes.is_numbered;
         let mut found = self.listings(parts, is_numbered, options);
-        self.help(&mut found);
+        self.suggest_root(&mut found);
         if let Some(Arrays { kind, classes, .. }) = &arrays {
             found
                 .iter_mut()
@@ -237,10 +237,11 @@ impl Rows<'_> {
     }
 
     /// Gives listings without samples a help, if the files of the first rows are elsewhere.
-    fn help(&self, found: &mut [SourceListing]) {
+    fn suggest_root(&self, found: &mut [SourceListing]) {
         if found.iter().all(|one| one.listing.is_empty()) {
             let is_missing = |path: &&[u8]| self.is_file(path).is_ok_and(|is_file| !is_file);
-            let help = self.root_with(self.rows.iter().take(LEAST_ROWS).map(|row| self.path(row)).filter(is_missing));
+            let help =
+                self.help_with_root(self.rows.iter().take(LEAST_ROWS).map(|row| self.path(row)).filter(is_missing));
             found.iter_mut().for_each(|one| one.help.clone_from(&help));
         }
     }

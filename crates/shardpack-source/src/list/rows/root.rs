@@ -16,7 +16,7 @@ const MAX_FILES: usize = 1 << 18;
 impl Rows<'_> {
     /// The option `--root` for the folder of a file that one of `fields` names: a folder right below the root, or else any, whose files are
     /// found by name. `None` if there is none, a folder cannot be read, or the root is at a URL.
-    pub fn root_with<'p>(&self, fields: impl Iterator<Item = &'p [u8]>) -> Option<String> {
+    pub fn help_with_root<'p>(&self, fields: impl Iterator<Item = &'p [u8]>) -> Option<String> {
         use std::os::unix::ffi::OsStrExt;
         if !self.is_cheap() || self.by_name.is_some() || !self.suggests_root {
             return None;
