@@ -66,8 +66,17 @@ pub(super) fn is_tar(path: &Path) -> bool {
 
 /// Whether the name has an image extension.
 pub(super) fn is_image(name: &[u8]) -> bool {
+    has_extension(name, &EXTENSIONS)
+}
+
+/// Whether the name has the extension of a sound.
+pub(super) fn is_sound(name: &[u8]) -> bool {
+    has_extension(name, &SOUNDS)
+}
+
+fn has_extension(name: &[u8], known: &[&str]) -> bool {
     let extension = name.rsplit_once_byte(b'.').map(|(_, extension)| extension);
-    extension.is_some_and(|extension| EXTENSIONS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension)))
+    extension.is_some_and(|extension| known.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension)))
 }
 
 /// Whether text has the form of a file name with an extension.

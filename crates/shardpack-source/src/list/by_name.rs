@@ -11,11 +11,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use shardpack_format::Result;
+use shardpack_format::{Result, component};
 
 use crate::{
     monitor::Monitor,
-    names::{self, Name, SOUNDS, cut},
+    names::{self, Name, cut},
     sys,
 };
 
@@ -147,7 +147,7 @@ impl FilesByName {
             }
         };
         match of(&names::is_image) {
-            Found::Nothing => of(&is_sound),
+            Found::Nothing => of(&names::is_sound),
             images => images,
         }
     }
@@ -193,13 +193,7 @@ fn backwards(a: &[u8], b: &[u8]) -> Ordering {
 /// A path without its extension and the dot.
 fn stem(path: &[u8]) -> &[u8] {
     let name = cut(path).1;
-    let at = name.iter().rposition(|byte| *byte == b'.');
-    at.map_or(path, |at| &path[..path.len() - name.len() + at])
-}
-
-fn is_sound(path: &[u8]) -> bool {
-    let extension = path.get(stem(path).len() + 1..).unwrap_or_default();
-    SOUNDS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension))
+    &path[..path.len() - name.len() + component::stem(name).len()]
 }
 
 #[cfg(test)]

@@ -148,8 +148,8 @@ impl Rows<'_> {
             folders.insert(folder.to_vec(), self.image_files(folder)?);
         }
         let mut found = folders.get(folder).and_then(|files| files.get(name)).cloned().unwrap_or_default();
-        if found.iter().any(|extension| !is_sound(extension)) {
-            found.retain(|extension| !is_sound(extension));
+        if found.iter().any(|extension| !names::is_sound(extension)) {
+            found.retain(|extension| !names::is_sound(extension));
         }
         Ok(found)
     }
@@ -180,7 +180,7 @@ impl Rows<'_> {
             let name = entry.file_name();
             let name = name.as_bytes();
             let at = name.iter().rposition(|byte| *byte == b'.').unwrap_or(name.len());
-            let is_candidate = at == name.len() || names::is_image(name) || is_sound(&name[at..]);
+            let is_candidate = at == name.len() || names::is_image(name) || names::is_sound(name);
             if is_candidate && entry.file_type().is_ok_and(|kind| !kind.is_dir()) {
                 files.entry(name[..at].to_vec()).or_default().push(name[at..].to_vec());
             }
@@ -188,11 +188,4 @@ impl Rows<'_> {
         files.values_mut().for_each(|found| found.sort());
         Ok(files)
     }
-}
-
-/// Whether an extension with its dot is that of a sound.
-fn is_sound(extension: &[u8]) -> bool {
-    extension
-        .strip_prefix(b".")
-        .is_some_and(|own| SOUNDS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(own)))
 }
