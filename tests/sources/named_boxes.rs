@@ -1,6 +1,11 @@
-//! Boxes from label files that name their classes: Pascal VOC, LabelMe and COCO.
+//! Boxes from label files that name their classes: Pascal VOC, LabelMe, COCO and CSV.
 
-use std::{collections::BTreeMap, fs, path::Path, process::Command};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use shardpack_format::image_header::Header;
 use shardpack_reader::Dataset;
@@ -29,10 +34,11 @@ struct Kind {
     write: fn(&Bench),
 }
 
-const KINDS: [Kind; 3] = [
+const KINDS: [Kind; 4] = [
     Kind { name: "voc", with: "boxes=voc:*.xml", write: |bench| each(bench, "xml", voc) },
     Kind { name: "labelme", with: "boxes=labelme:*.json", write: |bench| each(bench, "json", labelme) },
     Kind { name: "coco", with: "boxes=coco:_annotations.coco.json", write: coco },
+    Kind { name: "csv", with: "boxes=csv:_annotations.csv", write: csv },
 ];
 
 fn image(name: &str) -> Vec<u8> {
@@ -99,6 +105,24 @@ fn coco(bench: &Bench) {
     }
 }
 
+/// A file for each split; an image without objects has a row without edges.
+fn csv(bench: &Bench) {
+    for split in ["train", "valid"] {
+        let mut text = "filename,width,height,class,xmin,ymin,xmax,ymax\n".to_owned();
+        for (name, objects) in IMAGES.iter().filter(|(name, _)| name.starts_with(split)) {
+            let (width, height) = size_of(name);
+            let start = format!("{}.jpg,{width},{height}", &name[6..]);
+            if objects.is_empty() {
+                text += &format!("{start},,,,,\n");
+            }
+            for (class, [left, top, right, bottom]) in *objects {
+                text += &format!("{start},{class},{left},{top},{right},{bottom}\n");
+            }
+        }
+        bench.file(format!("{split}/_annotations.csv"), text.as_bytes());
+    }
+}
+
 /// A tree with the label files of `kind`.
 fn tree(kind: &Kind) -> Bench {
     let bench = Bench::new();
@@ -129,6 +153,12 @@ fn names(dst: &Path) -> Vec<String> {
     let settings = Dataset::open(dst).unwrap().manifest().format.settings.clone();
     let names: BTreeMap<String, Vec<String>> = serde_json::from_str(&settings["component_classes"]).unwrap();
     names["box_labels.npy"].clone()
+}
+
+/// The label file of `train/1.jpg`.
+fn first_label_file(bench: &Bench) -> PathBuf {
+    let files = fs::read_dir(bench.src().join("train")).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|file| file.extension().unwrap() != "jpg").min().unwrap()
 }
 
 fn path(path: &Path) -> &str {
@@ -201,8 +231,7 @@ fn each_changed_byte_of_a_label_file_that_changes_an_object_is_found() {
         let bench = tree(kind);
         bench.pack(&options(kind)).code(0);
         let (dst, src) = (bench.dst(), bench.src());
-        let files = fs::read_dir(src.join("train")).unwrap().map(|entry| entry.unwrap().path());
-        let file = files.filter(|file| file.extension().unwrap() != "jpg").min().unwrap();
+        let file = first_label_file(&bench);
         let before = fs::read_to_string(&file).unwrap();
         // An edge, the name of a class, and the structure.
         for (from, to) in
@@ -225,13 +254,12 @@ fn images_of_another_size_than_their_label_files_say_are_bad() {
     for kind in &KINDS {
         let bench = tree(kind);
         let (width, _) = size_of("train/1");
-        let file = [".xml", ".json"].map(|extension| bench.src().join(format!("train/1{extension}")));
-        let file = file.into_iter().find(|file| file.exists());
-        let file = file.unwrap_or_else(|| bench.src().join("train/_annotations.coco.json"));
+        let file = first_label_file(&bench);
         let text = fs::read_to_string(&file).unwrap();
-        let members = ["<width>", "imageWidth\": ", "\"width\":"];
-        let before = members.into_iter().find(|before| text.contains(before)).unwrap();
-        fs::write(&file, text.replacen(&format!("{before}{width}"), &format!("{before}{}", width + 1), 1)).unwrap();
+        // Each row of CSV has the size.
+        let members = [("<width>", 1), ("imageWidth\": ", 1), ("\"width\":", 1), ("1.jpg,", 2)];
+        let (before, times) = members.into_iter().find(|(before, _)| text.contains(before)).unwrap();
+        fs::write(&file, text.replacen(&format!("{before}{width}"), &format!("{before}{}", width + 1), times)).unwrap();
         bench.pack(&options(kind)).code(1).says("1.jpg").says("its label file is of an image of");
         let resized = bench.at("resized");
         bench
@@ -246,8 +274,8 @@ fn images_of_another_size_than_their_label_files_say_are_bad() {
 
 #[test]
 fn names_of_a_description_keep_their_order_and_others_are_bad() {
-    let [voc, labelme, coco] = &KINDS;
-    for kind in [voc, labelme] {
+    let [voc, labelme, coco, csv] = &KINDS;
+    for kind in [voc, labelme, csv] {
         let bench = tree(kind);
         bench.file("classes.txt", b"traffic light\nzebra\nant\ndog\n");
         bench.pack(&options(kind)).code(0);
@@ -271,7 +299,7 @@ fn names_of_a_description_keep_their_order_and_others_are_bad() {
 
 #[test]
 fn objects_that_are_marked_or_left_out_are_counted() {
-    let [voc, labelme, coco] = &KINDS;
+    let [voc, labelme, coco, csv] = &KINDS;
     tree(voc).pack(&options(voc)).code(0).says("objects marked difficult, packed as the others: 1");
     let bench = tree(labelme);
     let point = r#"{"shapes": [{"label": "x", "points": [[1, 1]], "shape_type": "point"}]}"#;
@@ -288,6 +316,19 @@ fn objects_that_are_marked_or_left_out_are_counted() {
     ran.says("annotations of crowds, left out: 1")
         .says("images that are not packed, in train/_annotations.coco.json: 1");
     assert_eq!(objects(&empty.join("train"))["2.jpg"], []);
+    let bench_of_csv = tree(csv);
+    let rows = "image,xmin,ymin,xmax,ymax\n1.jpg,0,0,0.5,0.25\n9.jpg,0,0,1,1\n";
+    bench_of_csv.file("train/_annotations.csv", rows.as_bytes());
+    bench_of_csv
+        .pack(&[&options(csv)[..], &["--on-missing", "empty"]].concat())
+        .code(0)
+        .says("boxes without a class, which have the class object, in train/_annotations.csv: 2")
+        .says("boxes in fractions of the image, in train/_annotations.csv: 2")
+        .says("images that are not packed, in train/_annotations.csv: 1");
+    let (width, height) = size_of("train/1");
+    let edges = [0.0, 0.0, width as f32 / 2.0, height as f32 / 4.0];
+    assert_eq!(objects(&bench_of_csv.dst().join("train"))["1.jpg"], [(edges, 2)]);
+    assert_eq!(names(&bench_of_csv.dst().join("train")), ["ant", "dog", "object"]);
     let skip = bench.at("skip");
     bench.pack_to(&skip, &[&options(coco)[..], &["--on-missing", "skip"]].concat()).code(0);
     assert_eq!(objects(&skip.join("train")).len(), 1);
@@ -329,4 +370,19 @@ fn lists_of_coco_have_boxes_too() {
     run(&["pack", path(&list), path(&bench.at("captions")), "--with", "boxes=coco"])
         .code(1)
         .says("no annotation has a bbox");
+}
+
+#[test]
+fn a_list_of_boxes_is_named_as_one() {
+    let csv = &KINDS[3];
+    let bench = tree(csv);
+    let list = bench.src().join("train/_annotations.csv");
+    let text = fs::read_to_string(&list).unwrap();
+    // The first image has two boxes.
+    let ran = run(&["pack", path(&list), path(&bench.at("rows"))]).code(0);
+    ran.says("each row is packed as an image").says("--with boxes=csv:LIST packs each image once");
+    assert_eq!(Dataset::open(bench.at("rows")).unwrap().len(), 3);
+    let one_each: Vec<&str> = text.lines().enumerate().filter(|(at, _)| *at != 2).map(|(_, line)| line).collect();
+    fs::write(&list, one_each.join("\n")).unwrap();
+    run(&["pack", path(&list), path(&bench.at("images"))]).code(0).says_not("boxes=csv");
 }

@@ -21,6 +21,8 @@ pub enum ObjectFile {
     LabelMe,
     /// JSON with `images`, `annotations` and `categories` of many images, as COCO has it.
     Coco,
+    /// CSV with a box in each row, as Open Images has it.
+    Csv,
 }
 
 /// An array of the objects.
@@ -41,12 +43,13 @@ pub struct Conversion {
     pub array: ObjectArray,
 }
 
-const FILES: [(&str, ObjectFile); 5] = [
+const FILES: [(&str, ObjectFile); 6] = [
     ("yolo", ObjectFile::Yolo),
     ("yolo-seg", ObjectFile::YoloSegments),
     ("voc", ObjectFile::Voc),
     ("labelme", ObjectFile::LabelMe),
     ("coco", ObjectFile::Coco),
+    ("csv", ObjectFile::Csv),
 ];
 const ARRAYS: [(&str, ObjectArray); 2] = [("boxes", ObjectArray::Boxes), ("labels", ObjectArray::Labels)];
 
@@ -55,7 +58,7 @@ impl ObjectFile {
     pub fn split(text: &str) -> Option<(Self, Option<&str>)> {
         let (name, pattern) = text.split_once(':').map_or((text, None), |(name, pattern)| (name, Some(pattern)));
         let file = FILES.iter().find(|(known, _)| *known == name)?.1;
-        (pattern.is_some() || file.is_of_many()).then_some((file, pattern))
+        (pattern.is_some() || file.may_be_source()).then_some((file, pattern))
     }
 
     /// Names of all kinds, for messages.
@@ -72,6 +75,16 @@ impl ObjectFile {
 
     /// Whether a file is of many images.
     pub fn is_of_many(self) -> bool {
+        matches!(self, Self::Coco | Self::Csv)
+    }
+
+    /// Whether a file lists the classes, apart from the objects.
+    pub fn lists_classes(self) -> bool {
+        self == Self::Coco
+    }
+
+    /// Whether a file may be the list of images that is packed.
+    pub fn may_be_source(self) -> bool {
         self == Self::Coco
     }
 }
@@ -83,7 +96,7 @@ impl Conversion {
         let (file, array) = name.split_once('.')?;
         let file = FILES.iter().find(|(known, _)| *known == file)?.1;
         let array = ARRAYS.iter().find(|(known, _)| *known == array)?.1;
-        (pattern.is_some() || file.is_of_many()).then_some((Self { file, array }, pattern))
+        (pattern.is_some() || file.may_be_source()).then_some((Self { file, array }, pattern))
     }
 
     /// The form of the array of `objects` objects.

@@ -51,14 +51,12 @@ impl Numbers {
         let labels: Vec<String> = kinds.map(|kind| kind.name().to_owned()).collect();
         let known = labels.iter().find_map(|name| found[0].component_classes.get(name)).cloned();
         if known.is_none()
-            && let Some(pair) = own.windows(2).find(|pair| file.1.file.is_of_many() && pair[0].id == pair[1].id)
+            && let Some((pair, id)) =
+                own.windows(2).find_map(|pair| Some((pair, pair[0].id.filter(|id| pair[1].id == Some(*id))?)))
         {
             let [one, other] = [&pair[0], &pair[1]].map(|class| &class.name);
-            return Err(Error::usage(format!(
-                "category {} is {one:?} in one file and {other:?} in another",
-                pair[0].id
-            ))
-            .help("pack them as datasets of their own, or give both files the same categories"));
+            return Err(Error::usage(format!("category {id} is {one:?} in one file and {other:?} in another"))
+                .help("pack them as datasets of their own, or give both files the same categories"));
         }
         let own_names: Vec<String> = own.iter().map(|class| class.name.clone()).collect();
         let names = known.unwrap_or_else(|| own_names.clone());

@@ -8,16 +8,16 @@
 use std::{
     borrow::Cow,
     collections::{BTreeMap, HashMap},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::described::{Class, Described};
+use super::{
+    described::{Class, Described, Extent},
+    images::{Images, name_of},
+};
 
 #[derive(Deserialize)]
 struct File<'a> {
@@ -70,68 +70,6 @@ struct Category<'a> {
     name: Cow<'a, str>,
 }
 
-/// The images of a file.
-#[derive(Debug)]
-pub(super) struct Images {
-    /// All classes, by id.
-    pub classes: BTreeMap<i64, Arc<Class>>,
-    /// For each image: its objects, or why they are wrong; and the number of samples that are this image.
-    images: Vec<(Result<Described, String>, AtomicU64)>,
-    by_name: HashMap<String, usize>,
-    /// Names that have folders, by the file.
-    by_file: HashMap<String, Vec<String>>,
-    /// Remarks on the file, which are of no image.
-    pub remarks: BTreeMap<String, u64>,
-}
-
-impl Images {
-    /// The image of the sample at `path`. Counts the sample.
-    pub fn claim(&self, path: &str) -> Option<usize> {
-        let image = self.find(path)?;
-        self.images[image].1.fetch_add(1, Ordering::Relaxed);
-        Some(image)
-    }
-
-    /// The image whose name is the end of `path`, the longest name first; or the only one whose name ends with `path`, as absolute names do;
-    /// or one whose name lacks the extension.
-    fn find(&self, path: &str) -> Option<usize> {
-        let by_end = |path: &str| {
-            let starts = std::iter::once(0).chain(path.match_indices('/').map(|(at, _)| at + 1));
-            starts.into_iter().find_map(|start| self.by_name.get(&path[start..])).copied()
-        };
-        let longer = || {
-            let ends = |name: &&String| name.strip_suffix(path).is_some_and(|before| before.ends_with('/'));
-            let names = self.by_file.get(file_of(path))?;
-            let mut found = names.iter().filter(ends).filter_map(|name| self.by_name.get(name));
-            found.next().copied().filter(|_| found.next().is_none())
-        };
-        let without_extension = || path.rsplit_once('.').and_then(|(stem, _)| by_end(stem));
-        by_end(path).or_else(longer).or_else(without_extension)
-    }
-
-    /// The objects of an image, after all samples were claimed.
-    ///
-    /// # Errors
-    /// The reason, if an annotation is wrong, or several samples have the name of the image.
-    pub fn described(&self, image: usize) -> Result<Described, String> {
-        let (described, claims) = &self.images[image];
-        match claims.load(Ordering::Relaxed) {
-            0 | 1 => described.clone(),
-            several => Err(format!("{several} images of the source have the name of one image in it")),
-        }
-    }
-
-    /// Width and height of an image, if the file has them.
-    pub fn size(&self, image: usize) -> Option<[u32; 2]> {
-        self.images[image].0.as_ref().ok().and_then(|described| described.size)
-    }
-
-    /// Number of images that no sample is.
-    pub fn unclaimed(&self) -> u64 {
-        self.images.iter().filter(|(_, claims)| claims.load(Ordering::Relaxed) == 0).count() as u64
-    }
-}
-
 /// Parses a file.
 ///
 /// # Errors
@@ -141,7 +79,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
     let file: File<'_> = serde_json::from_slice(bytes).map_err(|error| format!("is no COCO: {error}"))?;
     let mut classes = BTreeMap::new();
     for category in &file.categories {
-        let class = Class { id: category.id, name: category.name.clone().into_owned() };
+        let class = Class { id: Some(category.id), name: category.name.clone().into_owned() };
         if classes.insert(category.id, Arc::new(class.clone())).is_some_and(|known| *known != class) {
             return Err(format!("two categories have the id {}", category.id));
         }
@@ -154,14 +92,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
         let name =
             image.file_name.as_deref().or_else(|| image.coco_url.as_deref().and_then(|url| url.rsplit('/').next()));
         let name = name.ok_or_else(|| format!("image {number}, counted from 0, has no file_name"))?;
-        let name = name.replace('\\', "/");
-        let name = name.trim_start_matches("./").trim_start_matches('/').to_owned();
-        if by_name.insert(name, number).is_some() {
+        if by_name.insert(name_of(name), number).is_some() {
             return Err(format!("two images have the file_name {:?}", image.file_name.as_deref().unwrap_or_default()));
         }
-        let size = image.width.zip(image.height).filter(|(width, height)| *width > 0 && *height > 0);
-        let size = size.map(|(width, height)| [width, height]);
-        images.push(Ok(Described { size, ..Described::default() }));
+        let extent = Extent::of(image.width, image.height);
+        images.push(Ok(Described { extent, ..Described::default() }));
     }
     let mut remarks = BTreeMap::new();
     let mut has_boxes = file.annotations.is_empty();
@@ -186,12 +121,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
     if !has_boxes {
         return Err("no annotation has a bbox".to_owned());
     }
-    let images = images.into_iter().map(|image| (image, AtomicU64::new(0))).collect();
-    let mut by_file = HashMap::<String, Vec<String>>::new();
-    for name in by_name.keys().filter(|name| name.contains('/')) {
-        by_file.entry(file_of(name).to_owned()).or_default().push(name.clone());
-    }
-    Ok(Images { classes, images, by_name, by_file, remarks })
+    Ok(Images::new(images, by_name, classes.into_values().collect(), remarks))
 }
 
 /// Why annotation `number` is wrong; positions in it mean nothing in the file.
@@ -199,11 +129,6 @@ fn wrong(number: usize, error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.split(" at line ").next().unwrap_or(&text);
     format!("annotation {number}, counted from 0: {text}")
-}
-
-/// The last part of a path.
-fn file_of(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Adds an annotation to its image. The first wrong one makes the image wrong.
@@ -259,28 +184,15 @@ mod tests {
             {"image_id": 99, "category_id": 1, "bbox": [1, 2, 3, 4]}"#,
         )
         .unwrap();
-        assert_eq!(found.classes.keys().copied().collect::<Vec<_>>(), [1, 3, 18]);
+        assert_eq!(found.classes.iter().map(|class| class.id).collect::<Vec<_>>(), [Some(1), Some(3), Some(18)]);
         let one = found.described(found.claim("train/a.jpg").unwrap()).unwrap();
-        assert_eq!(one.objects, [(Arc::new(Class { id: 18, name: "dog".to_owned() }), [10.0, 20.0, 40.5, 60.0])]);
-        assert_eq!((one.size, one.remarks.len()), (Some([200, 100]), 2));
+        assert_eq!(one.objects, [(Arc::new(Class { id: Some(18), name: "dog".to_owned() }), [10.0, 20.0, 40.5, 60.0])]);
+        assert_eq!((one.extent, one.remarks.len()), (Extent::Pixels([200, 100]), 2));
         let other = found.claim("train/b/a.jpg").unwrap();
         assert_eq!(found.described(other).unwrap().objects.len(), 1);
-        assert_eq!((found.claim("xa.jpg"), found.claim("")), (None, None));
         assert!(found.described(found.claim("c.jpg").unwrap()).unwrap_err().contains("category 5"));
         assert_eq!((found.unclaimed(), found.remarks.values().sum::<u64>()), (1, 1));
         assert!(found.claim("d.jpg").is_some());
-        let names = of(
-            r#"{"id": 1, "file_name": "/d/e/1.jpg"}, {"id": 2, "file_name": "x\\2"}, {"id": 3, "file_name": "f/1.jpg"}"#,
-            "",
-        );
-        let names = names.unwrap();
-        assert_eq!(
-            ["e/1.jpg", "1.jpg", "y/x/2.png", "2", "g/1.jpg"].map(|path| names.find(path)),
-            [Some(0), None, Some(1), Some(1), None]
-        );
-        // Two samples of the name of an image.
-        let again = found.claim("val/b/a.jpg").unwrap();
-        assert!(found.described(again).unwrap_err().contains("2 images"));
     }
 
     #[test]

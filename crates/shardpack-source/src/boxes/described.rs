@@ -1,6 +1,7 @@
-//! Objects with the names of their classes, in pixels of the image as displayed, and the text that the plan holds of them.
+//! Objects with the names of their classes, in pixels of the image as displayed or in fractions of it, and the text that the plan holds of them.
 //!
-//! The text has the size of the image in its first line, and an object in each further line: class number, left, top, right, bottom.
+//! The text has the size of the image in its first line, and an object in each further line: class number, left, top, right, bottom. Fractions
+//! are those of an image of 1 by 1 that was resized.
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
@@ -14,17 +15,48 @@ const RESIZED: &str = "resized";
 /// A class as a file names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Class {
-    /// The number that orders the classes; 0 if they are ordered by their names.
-    pub id: i64,
+    /// The number that orders the classes; `None` if they are ordered by their names.
+    pub id: Option<i64>,
     pub name: String,
+}
+
+/// What the edges of objects are measured in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// Pixels of an image whose size the file does not have.
+    #[default]
+    Unknown,
+    /// Pixels of an image of this width and height as displayed.
+    Pixels([u32; 2]),
+    /// Width and height of the image are 1.
+    Fractions,
+}
+
+impl Extent {
+    /// That of a file with this width and height; 0 is none.
+    pub fn of(width: Option<u32>, height: Option<u32>) -> Self {
+        match (width, height) {
+            (Some(width @ 1..), Some(height @ 1..)) => Self::Pixels([width, height]),
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Width and height in its unit, with the distance from the image that is a rounding error.
+    fn lengths(self) -> [(f64, f64); 2] {
+        match self {
+            Self::Unknown => [(f64::INFINITY, ROUNDING_PIXELS); 2],
+            Self::Pixels(size) => size.map(f64::from).map(|length| (length, (length * ROUNDING).max(ROUNDING_PIXELS))),
+            Self::Fractions => [(1.0, ROUNDING); 2],
+        }
+    }
 }
 
 /// The objects of an image.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Described {
-    /// Width and height of the image as displayed, if the file has them.
-    pub size: Option<[u32; 2]>,
-    /// Class, and left, top, right and bottom edge in pixels.
+    /// What the edges are measured in.
+    pub extent: Extent,
+    /// Class, and left, top, right and bottom edge.
     pub objects: Vec<(Arc<Class>, [f64; 4])>,
     /// What a user may not expect, each with its number.
     pub remarks: BTreeMap<String, u64>,
@@ -43,13 +75,17 @@ impl Described {
         if right < left || bottom < top {
             return Err("a box of negative size".to_owned());
         }
-        let [width, height] = self.size.map_or([f64::INFINITY; 2], |size| size.map(f64::from));
-        let slack =
-            |length: f64| if length.is_finite() { (length * ROUNDING).max(ROUNDING_PIXELS) } else { ROUNDING_PIXELS };
-        let is_inside = |edge: f64, length: f64| edge >= -slack(length) && edge <= length + slack(length);
-        let are_inside = [(left, width), (right, width), (top, height), (bottom, height)];
-        if !are_inside.into_iter().all(|(edge, length)| is_inside(edge, length)) {
-            let size = self.size.map_or_else(String::new, |[width, height]| format!(" of {width}x{height}"));
+        let [across, down] = self.extent.lengths();
+        let is_inside = |edge: f64, (length, slack): (f64, f64)| edge >= -slack && edge <= length + slack;
+        if ![(left, across), (right, across), (top, down), (bottom, down)]
+            .into_iter()
+            .all(|(edge, of)| is_inside(edge, of))
+        {
+            let size = match self.extent {
+                Extent::Unknown => String::new(),
+                Extent::Pixels([width, height]) => format!(" of {width}x{height}"),
+                Extent::Fractions => ", whose width and height are 1".to_owned(),
+            };
             return Err(format!("a box from {left},{top} to {right},{bottom} leaves the image{size}"));
         }
         self.objects.push((Arc::clone(class), edges));
@@ -70,7 +106,11 @@ impl Described {
         is_resized: bool,
         number_of: &dyn Fn(&Class) -> Result<usize, String>,
     ) -> Result<Vec<u8>, String> {
-        let [width, height] = self.size.unwrap_or_default();
+        let ([width, height], is_resized) = match self.extent {
+            Extent::Unknown => ([0, 0], is_resized),
+            Extent::Pixels(size) => (size, is_resized),
+            Extent::Fractions => ([1, 1], true),
+        };
         let mut text = format!("{width} {height}");
         if is_resized {
             text = format!("{text} {RESIZED}");
@@ -126,12 +166,12 @@ mod tests {
     use super::*;
 
     fn class() -> Arc<Class> {
-        Arc::new(Class { id: 0, name: "a".to_owned() })
+        Arc::new(Class { id: None, name: "a".to_owned() })
     }
 
     #[test]
     fn boxes_outside_the_image_are_errors() {
-        let mut described = Described { size: Some([200, 50]), ..Described::default() };
+        let mut described = Described { extent: Extent::Pixels([200, 50]), ..Described::default() };
         for edges in [[0.0, 0.0, 200.0, 50.0], [-2.0, -1.0, 202.0, 51.0], [3.0, 3.0, 3.0, 3.0]] {
             described.push(&class(), edges).unwrap();
         }
@@ -145,15 +185,20 @@ mod tests {
 
     #[test]
     fn objects_are_fractions_of_an_image_of_the_stated_size() {
-        let mut described = Described { size: Some([200, 100]), ..Described::default() };
+        let mut described = Described { extent: Extent::Pixels([200, 100]), ..Described::default() };
         described.push(&class(), [10.0, 20.0, 110.0, 70.5]).unwrap();
         let text = |resized| described.text(resized, &|_| Ok(7)).unwrap();
         let expected = [Object { class: 7, edges: [0.05, 0.2, 0.55, 0.705] }];
         assert_eq!(objects(&text(false), [200, 100]).unwrap(), expected);
         assert_eq!(objects(&text(true), [20, 20]).unwrap(), expected);
         assert!(objects(&text(false), [100, 200]).unwrap_err().contains("200x100, and it has 100x200"));
-        let unknown = Described { size: None, ..described.clone() }.text(false, &|_| Ok(7)).unwrap();
+        let unknown = Described { extent: Extent::Unknown, ..described.clone() }.text(false, &|_| Ok(7)).unwrap();
         assert_eq!(objects(&unknown, [400, 100]).unwrap()[0].edges, [0.025, 0.2, 0.275, 0.705]);
+        let mut fractions = Described { extent: Extent::Fractions, ..Described::default() };
+        fractions.push(&class(), [0.25, 0.0, 1.005, 1.0]).unwrap();
+        assert!(fractions.push(&class(), [0.0, 0.0, 1.1, 1.0]).unwrap_err().ends_with("whose width and height are 1"));
+        let text = fractions.text(false, &|_| Ok(7)).unwrap();
+        assert_eq!(objects(&text, [400, 100]).unwrap()[0].edges, [0.25, 0.0, 1.005, 1.0]);
         for wrong in ["", "1", "1 2 3", "9 9\n1 2", "9 9\nx 1 2 3 4", "9 9\n1 1 2 3 4 5"] {
             assert!(objects(wrong.as_bytes(), [9, 9]).is_err(), "{wrong:?}");
         }

@@ -10,7 +10,7 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::described::{Class, Described};
+use super::described::{Class, Described, Extent};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -78,8 +78,7 @@ fn enclose(a: [f64; 4], b: [f64; 4]) -> [f64; 4] {
 pub(super) fn parse(bytes: &[u8]) -> Result<Described, String> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let file: File<'_> = serde_json::from_slice(bytes).map_err(|error| format!("is no file of LabelMe: {error}"))?;
-    let size = file.image_width.zip(file.image_height).filter(|(width, height)| *width > 0 && *height > 0);
-    let mut described = Described { size: size.map(|(width, height)| [width, height]), ..Described::default() };
+    let mut described = Described { extent: Extent::of(file.image_width, file.image_height), ..Described::default() };
     let mut objects: Vec<(usize, &str, [f64; 4])> = Vec::new();
     let mut groups = BTreeMap::new();
     for (shape, number) in file.shapes.iter().zip(1usize..) {
@@ -99,7 +98,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Described, String> {
         }
     }
     for (number, label, edges) in objects {
-        let class = Arc::new(Class { id: 0, name: label.to_owned() });
+        let class = Arc::new(Class { id: None, name: label.to_owned() });
         described.push(&class, edges).map_err(|why| format!("shape {number}: {why}"))?;
     }
     Ok(described)
@@ -136,7 +135,7 @@ mod tests {
                 ("bus", [1.0, 1.0, 2.0, 2.0]),
             ]
         );
-        assert_eq!(found.size, Some([200, 100]));
+        assert_eq!(found.extent, Extent::Pixels([200, 100]));
         let remarks: Vec<_> = found.remarks.into_iter().collect();
         assert_eq!(remarks, [("shapes of type point, left out because they have no area".to_owned(), 1)]);
         assert!(parse(b"\xef\xbb\xbf{\"shapes\": []}").unwrap().objects.is_empty());

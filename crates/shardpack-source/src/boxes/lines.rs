@@ -58,7 +58,9 @@ fn object(file: ObjectFile, line: &str) -> Result<Object, String> {
             let most = |first| axis(first).fold(f64::NEG_INFINITY, f64::max);
             [least(0), least(1), most(0), most(1)]
         }
-        (ObjectFile::Voc | ObjectFile::LabelMe | ObjectFile::Coco, _) => return Err("is no line of YOLO".to_owned()),
+        (ObjectFile::Voc | ObjectFile::LabelMe | ObjectFile::Coco | ObjectFile::Csv, _) => {
+            return Err("is no line of YOLO".to_owned());
+        }
         (ObjectFile::YoloSegments, numbers) => {
             return Err(format!(
                 "{} after the class, and a polygon has two for each of at least 3 points",

@@ -1,20 +1,19 @@
-//! Label files of many images, as COCO has them: each is read once, and each sample finds its image in it.
-//!
-//! Holds at all times: an image of a file that is several samples is none of them, because only one can be meant.
+//! Label files of many images, of COCO or CSV: each is read once, and each sample finds its image in it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use shardpack_format::{
     Error, Result,
-    component::{Component, Conversion},
+    component::{Component, Conversion, ObjectFile},
     size, text,
 };
 
 use super::{
-    Parsed, ReadFiles, Refused,
-    coco::{self, Images},
-    described::Class,
-    fits, refused,
+    Parsed, ReadFiles, Refused, coco,
+    described::{Class, Extent},
+    fits,
+    images::Images,
+    refused, table,
 };
 use crate::{
     api::{ReadError, SampleReader, Source, SourceListing},
@@ -73,6 +72,14 @@ pub(super) fn add_list_kinds(source: &dyn Source, found: &mut [SourceListing], w
     Ok(())
 }
 
+/// Parses a file of `kind`.
+fn parse(kind: &Component, content: &[u8]) -> Result<Images, String> {
+    match kind.conversion().map(|one| one.file) {
+        Some(ObjectFile::Csv) => table::parse(content),
+        _ => coco::parse(content),
+    }
+}
+
 impl Many {
     /// Reads the files of `found` that are of many images, and finds the image of each sample.
     ///
@@ -104,7 +111,7 @@ impl Many {
                 let Some(file) = self.load(source, found, *which, number, &*reader)? else { continue };
                 listing.path(number, &mut path);
                 match self.look(file, &path, options.on_missing) {
-                    Ok(Some((image, size))) => match fits(&*reader, number, size, is_resized) {
+                    Ok(Some((image, extent))) => match fits(&*reader, number, extent, is_resized) {
                         Ok(()) => parsed[*at] = Parsed { is_there: true, image: Some(image), ..Parsed::default() },
                         Err(why) => read[number as usize] = Err(refused(format!("{}: {why}", self.files[file].shown))),
                     },
@@ -154,7 +161,7 @@ impl Many {
             true => {
                 let mut content = vec![0; bytes as usize];
                 match reader.read_component(number, which, &mut content) {
-                    Ok(()) => coco::parse(&content),
+                    Ok(()) => parse(kind, &content),
                     Err(ReadError::Refused(why)) => Err(why.0),
                     Err(ReadError::Fatal(error)) => return Err(error),
                 }
@@ -170,11 +177,11 @@ impl Many {
         file: usize,
         path: &[u8],
         on_missing: Option<OnMissing>,
-    ) -> Result<Option<(InMany, Option<[u32; 2]>)>, Refused> {
+    ) -> Result<Option<(InMany, Extent)>, Refused> {
         let Loaded { shown, images, .. } = &self.files[file];
         let images = images.as_ref().map_err(|why| refused(format!("{shown}: {why}")))?;
         if let Some(image) = images.claim(&String::from_utf8_lossy(path)) {
-            return Ok(Some((InMany { file, image }, images.size(image))));
+            return Ok(Some((InMany { file, image }, images.extent(image))));
         }
         let why = format!("is not among the images of {shown}");
         match on_missing {
@@ -209,7 +216,7 @@ impl Many {
 
     /// The classes that the files list.
     pub fn classes(&self) -> impl Iterator<Item = Arc<Class>> {
-        self.images().flat_map(|(_, images)| images.classes.values().cloned())
+        self.images().flat_map(|(_, images)| images.classes.iter().cloned())
     }
 
     /// Remarks on the files, which are of no sample.

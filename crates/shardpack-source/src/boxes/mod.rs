@@ -7,10 +7,12 @@
 mod classes;
 mod coco;
 mod described;
+mod images;
 mod labelme;
 mod lines;
 mod many;
 mod notes;
+mod table;
 mod voc;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +36,8 @@ use crate::{
     parallel::for_each_adaptive,
 };
 use classes::Numbers;
-use described::Described;
+use described::{Described, Extent};
+use images::Images;
 use many::{InMany, Many};
 
 /// Longest label file of YOLO in bytes.
@@ -60,12 +63,14 @@ pub(super) fn is_line(file: ObjectFile, line: &[u8]) -> bool {
     lines::parse_named(file, line, None).is_ok()
 }
 
+pub(super) use table::is_table;
+
 /// Parses a label file of one image whose classes have names.
 fn described_in(file: ObjectFile, bytes: &[u8]) -> Result<Described, String> {
     match file {
         ObjectFile::Voc => voc::parse(bytes),
         ObjectFile::LabelMe => labelme::parse(bytes),
-        ObjectFile::Yolo | ObjectFile::YoloSegments | ObjectFile::Coco => {
+        ObjectFile::Yolo | ObjectFile::YoloSegments | ObjectFile::Coco | ObjectFile::Csv => {
             Err("is no label file of one image".to_owned())
         }
     }
@@ -268,17 +273,19 @@ fn label_file(
         return Ok(Parsed { text: content, objects, is_there: true, ..Parsed::default() });
     }
     let described = described_in(conversion.file, &content).map_err(refused)?;
-    fits(reader, number, described.size, is_resized).map_err(refused)?;
+    fits(reader, number, described.extent, is_resized).map_err(refused)?;
     Ok(Parsed { described: Some(described), is_there: true, ..Parsed::default() })
 }
 
-/// Fails if the image of sample `number` is resized later, and may have another size than `size`, which its label file has for it.
-fn fits(reader: &dyn SampleReader, number: u64, size: Option<[u32; 2]>, is_resized: bool) -> Result<(), String> {
-    if !is_resized {
+/// Fails if the image of sample `number` is resized later, and may have another size than its label file has for it.
+fn fits(reader: &dyn SampleReader, number: u64, extent: Extent, is_resized: bool) -> Result<(), String> {
+    let size = match extent {
         // Checked when the image is packed.
-        return Ok(());
-    }
-    let size = size.ok_or("has no width and height of the image, which --resize needs")?;
+        _ if !is_resized => return Ok(()),
+        Extent::Fractions => return Ok(()),
+        Extent::Unknown => return Err("has no width and height of the image, which --resize needs".to_owned()),
+        Extent::Pixels(size) => size,
+    };
     let mut first = vec![0; HEADER_BYTES];
     let read = reader.peek(number, &mut first, Look::Start).ok().flatten().unwrap_or(0);
     let Header { width, height, .. } = Header::parse(&first[..read]);
@@ -332,7 +339,8 @@ pub fn fuzz(kind: u8, bytes: &[u8]) -> usize {
     let text = |described: &Described| described.text(false, &|class| Ok(class.name.len()));
     let of_image = |described: Result<Described, String>| {
         described.map_or(0, |described| {
-            let read = text(&described).and_then(|text| described::objects(&text, described.size.unwrap_or([9, 9])));
+            let size = if let Extent::Pixels(size) = described.extent { size } else { [9, 9] };
+            let read = text(&described).and_then(|text| described::objects(&text, size));
             assert!(
                 read.is_ok_and(|read| read.len() == described.objects.len()),
                 "objects are not read as they were written"
@@ -340,15 +348,16 @@ pub fn fuzz(kind: u8, bytes: &[u8]) -> usize {
             described.objects.len()
         })
     };
-    match kind % 6 {
+    let of_many = |images: Result<Images, String>| {
+        images.map_or(0, |images| images.claim("a/1.jpg").map_or(0, |image| of_image(images.described(image))))
+    };
+    match kind % 7 {
         0 => lines::parse_named(ObjectFile::Yolo, bytes, None).map_or(0, |objects| objects.len()),
         1 => lines::parse_named(ObjectFile::YoloSegments, bytes, Some(3)).map_or(0, |objects| objects.len()),
         2 => of_image(voc::parse(bytes)),
         3 => of_image(labelme::parse(bytes)),
-        4 => coco::parse(bytes).map_or(0, |images| {
-            let image = images.claim("a/1.jpg");
-            image.map_or(0, |image| of_image(images.described(image)))
-        }),
+        4 => of_many(coco::parse(bytes)),
+        5 => of_many(table::parse(bytes)),
         _ => described::objects(bytes, [9, 9]).map_or(0, |objects| objects.len()),
     }
 }
@@ -359,7 +368,7 @@ mod tests {
 
     #[test]
     fn damaged_files_are_objects_or_errors() {
-        let files: [(u8, &[u8]); 6] = [
+        let files: [(u8, &[u8]); 7] = [
             (0, b"0 0.5 0.5 0.5 0.25\n7 1 1 0 0\n"),
             (1, b"2 0.1 0.2 0.5 0.1 0.4 0.9\n"),
             (
@@ -373,7 +382,8 @@ mod tests {
                 br#"{"images":[{"id":1,"file_name":"1.jpg","width":9,"height":9}],"annotations":[{"image_id":1,"category_id":3,"bbox":[1,2,3,4]}],
                 "categories":[{"id":3,"name":"a"}]}"#,
             ),
-            (5, b"9 9 resized\n0 1 2 3 4.5"),
+            (5, b"image,xmin,ymin,xmax,ymax,class\n1.jpg,1,2,3,4.5,a\n"),
+            (6, b"9 9 resized\n0 1 2 3 4.5"),
         ];
         for (kind, file) in files {
             assert!(fuzz(kind, file) > 0, "{kind}");

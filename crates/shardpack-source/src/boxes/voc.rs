@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use quick_xml::{Reader, events::Event};
 
-use super::described::{Class, Described};
+use super::described::{Class, Described, Extent};
 
 /// Deepest element.
 const MAX_DEPTH: usize = 64;
@@ -154,11 +154,8 @@ impl File {
         if !self.is_annotation {
             return Err("has no annotation".to_owned());
         }
-        let size = match self.size {
-            [Some(width), Some(height)] if width > 0 && height > 0 => Some([width, height]),
-            _ => None,
-        };
-        let mut described = Described { size, ..Described::default() };
+        let [width, height] = self.size;
+        let mut described = Described { extent: Extent::of(width, height), ..Described::default() };
         for (object, number) in self.objects.into_iter().zip(1..) {
             let wrong = |why: String| format!("object {number}: {why}");
             if object.name.is_empty() {
@@ -174,7 +171,7 @@ impl File {
             if object.is_difficult {
                 described.remark(DIFFICULT);
             }
-            let class = Arc::new(Class { id: 0, name: object.name });
+            let class = Arc::new(Class { id: None, name: object.name });
             described.push(&class, [first(left), first(top), right, bottom]).map_err(wrong)?;
         }
         Ok(described)
@@ -204,9 +201,9 @@ mod tests {
         let found = of(&format!("{size}{first}{second}")).unwrap();
         let objects: Vec<_> = found.objects.iter().map(|(class, edges)| (class.name.as_str(), *edges)).collect();
         assert_eq!(objects, [("traffic & <light>!", [0.0, 0.0, 200.0, 100.0]), ("cat", [0.0, 19.5, 30.0, 40.0])]);
-        assert_eq!((found.size, found.remarks[DIFFICULT]), (Some([200, 100]), 1));
+        assert_eq!((found.extent, found.remarks[DIFFICULT]), (Extent::Pixels([200, 100]), 1));
         let none = of("<size><width>0</width><height>0</height></size>").unwrap();
-        assert!(none.objects.is_empty() && none.size.is_none());
+        assert!(none.objects.is_empty() && none.extent == Extent::Unknown);
         assert!(of("").unwrap().objects.is_empty());
     }
 

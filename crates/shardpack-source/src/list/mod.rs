@@ -20,6 +20,7 @@ mod members;
 mod mmlab;
 mod multi_label;
 mod parquet;
+pub(crate) mod records;
 mod rows;
 mod separator;
 pub(super) mod stored;

@@ -36,9 +36,8 @@ pub(super) type Read<'r> = &'r dyn Fn(&str) -> Result<Option<Vec<u8>>>;
 /// # Errors
 /// If the machine cannot read a file.
 pub(super) fn take(found: &mut [SourceListing], options: &Options, files: &[String], read: Read<'_>) -> Result<()> {
-    // A file of many images lists its classes.
     let is_described =
-        |kind: &&Component| is_labels(kind) && kind.conversion().is_some_and(|one| !one.file.is_of_many());
+        |kind: &&Component| is_labels(kind) && kind.conversion().is_some_and(|one| !one.file.lists_classes());
     let kinds: Vec<&Component> = options.with.iter().filter(is_described).collect();
     let Some(first) = found.first_mut().filter(|_| !kinds.is_empty()) else { return Ok(()) };
     let names = match described(files, read)? {
