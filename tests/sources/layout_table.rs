@@ -12,9 +12,14 @@ pub struct Layout {
 pub const BOX: &str = "1 0.5 0.5 0.25 0.25";
 pub const OBJECT: &str = "<?xml version=\"1.0\"?>\n<annotation><object><name>cat</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object></annotation>";
 const COCO: &str = r#"{"images": [{"id": 1, "file_name": "1.jpg"}, {"id": 2, "file_name": "2.jpg"}], "categories": [{"id": 0, "name": "cat"}], "annotations": [{"image_id": 1, "category_id": 0, "bbox": [1, 1, 5, 5]}]}"#;
+const ROBOFLOW: &str =
+    "filename,width,height,class,xmin,ymin,xmax,ymax\n1.jpg,0,0,cat,1,1,5,5\n3.jpg,0,0,dog,1,1,5,5\n";
+const OPEN_IMAGES: &str = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsGroupOf\n0a,xclick,/m/01,1,0.5,0.6,0.1,0.2,0\n0a,xclick,/m/02,1,0.5,1,0,0.2,0\n";
+const WHEAT: &str =
+    "image_id,width,height,bbox,source\n0a,0,0,\"[1.0, 2.0, 3.0, 4.0]\",x\n0a,0,0,\"[1.0, 2.0, 2.0, 1.0]\",x\n";
 const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-pub const LAYOUTS: [Layout; 42] = [
+pub const LAYOUTS: [Layout; 45] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -147,6 +152,31 @@ pub const LAYOUTS: [Layout; 42] = [
             ("test/_annotations.coco.json", r#"{"images": [{"id": 1, "file_name": "3.jpg"}]}"#),
             ("README.dataset.txt", "text"),
         ],
+        components: BOXES,
+        splits: &[("train", 2), ("test", 1)],
+    },
+    Layout {
+        name: "CSV, as Roboflow exports it",
+        images: &["train/1.jpg", "train/2.jpg", "test/3.jpg"],
+        others: &[
+            ("train/_annotations.csv", ROBOFLOW),
+            ("test/_annotations.csv", ROBOFLOW),
+            ("README.dataset.txt", "text"),
+        ],
+        components: BOXES,
+        splits: &[("train", 2), ("test", 1)],
+    },
+    Layout {
+        name: "Open Images, as one split",
+        images: &["images/0a.jpg", "images/0b.jpg"],
+        others: &[("train-annotations-bbox.csv", OPEN_IMAGES)],
+        components: BOXES,
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "CSV of boxes beside the splits, as competitions of Kaggle have it",
+        images: &["train/0a.jpg", "train/0b.jpg", "test/0c.jpg"],
+        others: &[("train.csv", WHEAT), ("sample_submission.csv", "image_id,PredictionString\n0c,\n")],
         components: BOXES,
         splits: &[("train", 2), ("test", 1)],
     },

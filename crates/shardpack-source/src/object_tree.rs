@@ -10,7 +10,6 @@ use std::{
 use shardpack_format::{
     Error, Result,
     component::{Component, Form},
-    image_header::SNIFF_BYTES,
     splits,
 };
 use shardpack_reader::{StoreSettings, Transfers};
@@ -223,11 +222,11 @@ impl Source for ObjectTree {
     fn discover(&self, options: &Options, monitor: &dyn Monitor) -> Result<Vec<SourceListing>> {
         let listed = self.listed(monitor)?;
         let store = self.store()?;
-        let first_bytes = |path: &Path| {
+        let first_bytes = |path: &Path, most: u64| {
             let name = path.strip_prefix(self.root()).unwrap_or(path).to_string_lossy();
             // An unreadable object counts as not starting as an image.
             let Ok(Some(file)) = store.open(&name) else { return Vec::new() };
-            let mut first = vec![0; file.bytes().min(SNIFF_BYTES as u64) as usize];
+            let mut first = vec![0; file.bytes().min(most) as usize];
             file.read_at(0, &mut first).map_or_else(|_| Vec::new(), |()| first)
         };
         let tree = Tree { root: self.root(), listed: Some((listed, &first_bytes)) };

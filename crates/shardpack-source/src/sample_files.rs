@@ -142,7 +142,7 @@ impl Seen {
     fn begin_as_images(&self, tree: Tree<'_>) -> bool {
         let begins = |first: &[u8]| !matches!(Kind::detect(first), Kind::Unknown | Kind::Npy);
         self.first.values().any(|file| match tree.listed {
-            Some((_, first_bytes)) => begins(&first_bytes(file)),
+            Some((_, first_bytes)) => begins(&first_bytes(file, SNIFF_BYTES as u64)),
             None => {
                 let mut first = [0; SNIFF_BYTES];
                 let read = regular::open(file).and_then(|mut file| file.read(&mut first)).unwrap_or(0);

@@ -12,8 +12,8 @@ use crate::sys;
 pub(super) struct Tree<'a> {
     /// The folder or URL.
     pub root: &'a Path,
-    /// The store's listing, and a function that reads the first bytes of a file.
-    pub listed: Option<(&'a ListedTree, &'a dyn Fn(&Path) -> Vec<u8>)>,
+    /// The store's listing, and a function that reads at most so many first bytes of a file.
+    pub listed: Option<(&'a ListedTree, &'a dyn Fn(&Path, u64) -> Vec<u8>)>,
 }
 
 impl Tree<'_> {

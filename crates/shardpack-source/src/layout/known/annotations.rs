@@ -21,7 +21,6 @@ pub(super) fn option(look: &Look<'_>, folder: &str, extension: &str, before: &st
 pub(super) fn boxes(look: &Look<'_>, folder: &str, files: &Files, extension: &str) -> Option<&'static str> {
     let first = files.first_of(extension)?;
     let start = look.start(&if folder.is_empty() { first } else { format!("{folder}/{first}") });
-    // At a URL, only the first bytes are known.
     let has = |text: &[u8]| start.windows(text.len()).any(|window| window == text);
     match extension {
         "xml" => has(b"<annotation").then_some("voc"),

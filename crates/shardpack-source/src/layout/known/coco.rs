@@ -1,7 +1,12 @@
 //! COCO: `annotations/instances_train2017.json`, and images in `train2017`, or in `images/train2017`; key points and panoptic masks, too:
-//! `annotations/person_keypoints_train2017.json`, `annotations/panoptic_train2017/1.png`.
+//! `annotations/person_keypoints_train2017.json`, `annotations/panoptic_train2017/1.png`. And lists of boxes called as splits, of CSV, too: `train.csv`.
 
-use super::{Found, Look, counterparts::join, on_missing, one_coco::is_coco};
+use super::{
+    Found, Look,
+    counterparts::join,
+    on_missing,
+    one_file::{COCO, KINDS, Kind},
+};
 
 const ANNOTATIONS: &str = "annotations";
 const IMAGES: &str = "images";
@@ -19,28 +24,35 @@ struct Lists<'l> {
     folder: &'l str,
     before: String,
     after: String,
+    kind: Kind,
 }
 
 /// The layout with lists whose names begin with `before`.
 fn with_boxes(look: &Look<'_>, before: &str) -> Option<Found> {
-    let lists = Lists { folder: ANNOTATIONS, before: before.to_owned(), after: String::new() };
-    look.files(ANNOTATIONS).stems("json").iter().any(|stem| stem.starts_with(before)).then(|| lists.found(look))?
+    let lists = Lists { folder: ANNOTATIONS, before: before.to_owned(), after: String::new(), kind: COCO };
+    look.files(ANNOTATIONS)
+        .stems(COCO.extension)
+        .iter()
+        .any(|stem| stem.starts_with(before))
+        .then(|| lists.found(look))?
 }
 
-/// The layout with lists of other names that have the splits: `train.json`, `train_annotations.json`.
+/// The layout with lists of other names that have the splits: `train.json`, `train_annotations.json`, `train.csv`.
 fn with_names(look: &Look<'_>) -> Option<Found> {
     let splits: Vec<String> = [look.folders(""), look.folders(IMAGES)].concat();
     let splits: Vec<String> = splits.into_iter().filter(|name| look.is_split(name)).collect();
-    for folder in [ANNOTATIONS, ""] {
+    let folders = [ANNOTATIONS, ""].into_iter();
+    for (folder, kind) in folders.flat_map(|folder| KINDS.map(|kind| (folder, kind))) {
         let files = look.files(folder);
-        let mut stems: Vec<&str> = files.stems("json").into_iter().collect();
+        let mut stems: Vec<&str> = files.stems(kind.extension).into_iter().collect();
         stems.sort_unstable();
         let taken_apart = stems.iter().find_map(|stem| {
             let (before, after) = splits.iter().find_map(|split| stem.split_once(split.as_str()))?;
-            is_coco(&look.start(&join(folder, &format!("{stem}.json")))).then_some((before, after))
+            let name = format!("{stem}.{}", kind.extension);
+            (kind.is)(&name, &look.start(&join(folder, &name))).then_some((before, after))
         });
         let Some((before, after)) = taken_apart else { continue };
-        let lists = Lists { folder, before: before.to_owned(), after: after.to_owned() };
+        let lists = Lists { folder, before: before.to_owned(), after: after.to_owned(), kind };
         if let Some(found) = lists.found(look) {
             return Some(found);
         }
@@ -51,9 +63,9 @@ fn with_names(look: &Look<'_>) -> Option<Found> {
 impl Lists<'_> {
     /// The layout, if a split has its list.
     fn found(&self, look: &Look<'_>) -> Option<Found> {
-        let Self { folder, before, after } = self;
+        let Self { folder, before, after, kind } = self;
         let files = look.files(folder);
-        let names = files.stems("json");
+        let names = files.stems(kind.extension);
         let sets: Vec<&str> = names
             .into_iter()
             .filter_map(|stem| stem.strip_prefix(before.as_str())?.strip_suffix(after.as_str()))
@@ -68,13 +80,16 @@ impl Lists<'_> {
                 true => ("{split}".to_owned(), ".."),
                 false => (format!("{above}/{{split}}"), "../.."),
             };
-            let path = join(folder, &format!("{before}{{parent}}{after}.json"));
-            let mut options = vec![("--splits", option), ("--with", format!("boxes=coco:{up}/{path}"))];
-            options.extend(on_missing(without.len() as u64));
+            let path = join(folder, &format!("{before}{{parent}}{after}.{}", kind.extension));
+            let mut options = vec![("--splits", option)];
+            options.extend(kind.options(&format!("{up}/{path}"), without.len() as u64));
             let names: Vec<&str> = without.into_iter().map(String::as_str).collect();
             let lacking = if names.is_empty() { String::new() } else { format!("; {} has none", names.join(", ")) };
             let place = if folder.is_empty() { "beside the splits".to_owned() } else { format!("in {folder}") };
-            let what = format!("a COCO dataset: its lists are {place}{lacking}");
+            let what = match kind.with {
+                "coco" => format!("a COCO dataset: its lists are {place}{lacking}"),
+                _ => format!("splits of images: lists of their boxes are {place}{lacking}"),
+            };
             (!with.is_empty())
                 .then(|| Found::new(what, options, "packs each image with its boxes and their class numbers"))
         })

@@ -12,8 +12,9 @@ use shardpack_format::{ErrorKind, memory, shell};
 
 use super::{
     super::{containers::are_parts, split_names::words},
-    Files, Found, Look, MAX_AROUND,
+    Files, Found, Look, MAX_AROUND, ReadFolders,
     counterparts::join,
+    stem,
 };
 use crate::{
     Result,
@@ -110,7 +111,8 @@ pub(crate) fn asked(root: &Path, options: &Options, found: Result<Vec<SourceList
     if !is_question {
         return found;
     }
-    let Some((look, lists, are_sounds)) = in_tree(tree) else { return found };
+    let read = ReadFolders::default();
+    let Some((look, lists, are_sounds)) = in_tree(tree, &read) else { return found };
     match found {
         Ok(mut found) if !are_sounds => {
             let note = format!("{}: {} {}", lists.what, lists.usage(), lists.result);
@@ -122,8 +124,8 @@ pub(crate) fn asked(root: &Path, options: &Options, found: Result<Vec<SourceList
 }
 
 /// Lists beside images or sounds, in the source or in its only folder; and whether they are of sounds.
-fn in_tree(tree: Tree<'_>) -> Option<(Look<'_>, Found, bool)> {
-    let mut look = Look { tree, splits: &[], inside: String::new() };
+fn in_tree<'t>(tree: Tree<'t>, read: &'t ReadFolders) -> Option<(Look<'t>, Found, bool)> {
+    let mut look = Look::new(tree, &[], read);
     for _ in 0..=MAX_AROUND {
         if let Some((found, are_sounds)) = find(&look) {
             return Some((look, found, are_sounds));
@@ -245,8 +247,7 @@ impl Folders {
         let most = MAX_BYTES.min(memory::most_of_piece());
         let text = look.read(path, most);
         let picked = self.media.iter().flat_map(|media| &media.picked);
-        let wanted: HashSet<&[u8]> =
-            picked.flat_map(|name| [name.as_str(), super::stem(name)]).map(str::as_bytes).collect();
+        let wanted: HashSet<&[u8]> = picked.flat_map(|name| [name.as_str(), stem(name)]).map(str::as_bytes).collect();
         // A name in quotes may have any of the others.
         let quoted = text.split(|byte| b"\"\n\r".contains(byte));
         let words = text.split(|byte| b"\"\n\r\t,;| /#".contains(byte)).chain(quoted);
@@ -256,9 +257,8 @@ impl Folders {
             let folder = look.path(&media.folder);
             // As a path, `FOLDER/**` lies below `FOLDER`, so the check of folders would fail.
             if self.are_parts || folder.starts_with(root) || root.starts_with(&folder) {
-                let is_seen = |name: &&String| {
-                    [name.as_str(), super::stem(name)].iter().any(|one| words.contains(one.as_bytes()))
-                };
+                let is_seen =
+                    |name: &&String| [name.as_str(), stem(name)].iter().any(|one| words.contains(one.as_bytes()));
                 seen.extend(media.picked.iter().filter(is_seen).map(|name| (number, name.clone())));
             }
         }
@@ -298,17 +298,17 @@ fn picked(look: &Look<'_>, folder: &str, levels: usize, are_sounds: bool) -> Vec
 
 /// The lists in a folder. A file with the name of an image or sound is a text of it.
 fn lists_of(files: &Files) -> Vec<String> {
-    let is_other = |name: &str| words(super::stem(name).as_bytes()).iter().any(|word| OTHERS.contains(&word.as_str()));
+    let is_other = |name: &str| words(stem(name).as_bytes()).iter().any(|word| OTHERS.contains(&word.as_str()));
     let mut media = files.images();
     SOUNDS.iter().for_each(|extension| media.extend(files.stems(extension)));
     let is_list =
-        |name: &&String| list::is_called_text(Path::new(name)) && !is_other(name) && !media.contains(super::stem(name));
+        |name: &&String| list::is_called_text(Path::new(name)) && !is_other(name) && !media.contains(stem(name));
     files.0.iter().filter(is_list).cloned().collect()
 }
 
 /// The split that a list in `folder` is named after: `train.tsv`, `rec_gt_train.txt`, `train/metadata.jsonl`.
 fn split_of(look: &Look<'_>, list: &str, folder: &str) -> Option<String> {
-    let own = words(super::stem(list).as_bytes()).into_iter().find(|word| look.is_split(word));
+    let own = words(stem(list).as_bytes()).into_iter().find(|word| look.is_split(word));
     let of_folder = || folder.rsplit('/').next().filter(|name| look.is_split(name)).map(str::to_owned);
     own.or_else(of_folder)
 }

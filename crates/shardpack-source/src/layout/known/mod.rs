@@ -12,7 +12,8 @@ mod coco;
 mod counterparts;
 pub(crate) mod listed;
 mod listed_masks;
-mod one_coco;
+mod look;
+mod one_file;
 mod relation;
 mod rows;
 mod side_by_side;
@@ -26,19 +27,10 @@ mod transcripts;
 mod voc;
 mod yolo;
 
-use std::{
-    collections::HashSet,
-    io::Read,
-    path::{Path, PathBuf},
-};
+use shardpack_format::{Error, shell, text};
 
-use shardpack_format::{Error, regular, shell, splits, text};
-
-use super::{
-    super::{names, sample_files, tree::Tree},
-    Likeness,
-};
-use crate::{Result, api::SourceListing, names::Name};
+use crate::{Result, api::SourceListing, names, tree::Tree};
+use look::{Files, Look, MAX_BELOW_SPLIT, MAX_SPLITS, ReadFolders, stem};
 
 pub(crate) use listed_masks::refuse as refuse_masks;
 
@@ -57,7 +49,7 @@ const LAYOUTS: [Find; 17] = [
     side_by_side::find,
     split_in_name::find,
     counterparts::find,
-    one_coco::find,
+    one_file::find,
     transcripts::find,
     sound::find,
     beside::find,
@@ -68,14 +60,6 @@ const INNER: usize = LAYOUTS.len() - 1;
 const MAX_AROUND: usize = 2;
 
 type Find = fn(&Look<'_>) -> Option<Found>;
-
-/// Levels of folders of images in a split: `train/JPEGImages/480p/bear`.
-const MAX_BELOW_SPLIT: usize = 3;
-/// Most first-level folders of which each is looked into.
-const MAX_SPLITS: usize = 16;
-
-/// Bytes of a file that are read at most.
-const READ_BYTES: u64 = 64 << 10;
 
 /// A recognised layout.
 struct Found {
@@ -112,7 +96,7 @@ impl Found {
 /// # Errors
 /// The error names the arrays.
 pub(crate) fn refuse_rows(tree: Tree<'_>) -> Result<()> {
-    rows::refuse(&Look { tree, splits: &[], inside: String::new() })
+    rows::refuse(&Look::new(tree, &[], &ReadFolders::default()))
 }
 
 /// Fails if the tree has a known layout; `splits` are folders that the user calls splits.
@@ -120,7 +104,8 @@ pub(crate) fn refuse_rows(tree: Tree<'_>) -> Result<()> {
 /// # Errors
 /// The error names the layout and the options that pack it.
 pub(crate) fn ask(tree: Tree<'_>, splits: &[String]) -> Result<()> {
-    let mut look = Look { tree, splits, inside: String::new() };
+    let read = ReadFolders::default();
+    let mut look = Look::new(tree, splits, &read);
     for around in 0..=MAX_AROUND {
         let layouts = if around == 0 { &LAYOUTS[..] } else { &LAYOUTS[..INNER] };
         if let Some(found) = layouts.iter().find_map(|find| find(&look)) {
@@ -134,7 +119,7 @@ pub(crate) fn ask(tree: Tree<'_>, splits: &[String]) -> Result<()> {
         true => folder.clone(),
         false => format!("{}/{folder}", look.inside),
     };
-    let year = |folder: &String| voc::find(&Look { tree, splits, inside: inside(folder) });
+    let year = |folder: &String| voc::find(&look.within(inside(folder)));
     let folders: Vec<String> = look.folders("").into_iter().take(MAX_SPLITS).collect();
     let years: Vec<(&String, Found)> = folders.iter().filter_map(|folder| Some((folder, year(folder)?))).collect();
     match voc::all(&years) {
@@ -156,7 +141,8 @@ pub(crate) fn note_texts(tree: Tree<'_>, found: &[SourceListing]) -> Option<Stri
     let one = found.iter().find(|one| !one.listing.is_empty())?;
     let folder = String::from_utf8(one.listing.folder(0).path.to_vec()).ok()?;
     let folder = format!("{}{folder}", one.prefix());
-    let look = Look { tree, splits: &[], inside: String::new() };
+    let read = ReadFolders::default();
+    let look = Look::new(tree, &[], &read);
     let (extension, _) = annotations::beside(&look.files(&folder))?;
     let with = annotations::option(&look, &folder, extension, "", None);
     // A text may be missing, a file with boxes is an error.
@@ -168,33 +154,7 @@ pub(crate) fn note_texts(tree: Tree<'_>, found: &[SourceListing]) -> Option<Stri
     ))
 }
 
-/// Looks at folders and files of a tree.
-struct Look<'t> {
-    tree: Tree<'t>,
-    /// Folders that the user calls splits.
-    splits: &'t [String],
-    /// The folder in the tree whose layout is looked at; empty for the tree.
-    inside: String,
-}
-
 impl Look<'_> {
-    /// The path of a file or folder in the folder that is looked at.
-    fn path(&self, below: &str) -> PathBuf {
-        let below = match (self.inside.is_empty(), below.is_empty()) {
-            (true, _) => below.to_owned(),
-            (false, true) => self.inside.clone(),
-            (false, false) => format!("{}/{below}", self.inside),
-        };
-        self.tree.path(below.as_bytes())
-    }
-
-    /// The path in the tree of the only folder, if there are no images beside it.
-    fn only_folder(&self) -> Option<String> {
-        let [inner] = <[String; 1]>::try_from(self.folders("")).ok()?;
-        let is_alone = self.files("").images().is_empty();
-        is_alone.then(|| if self.inside.is_empty() { inner.clone() } else { format!("{}/{inner}", self.inside) })
-    }
-
     /// The error for a tree of this layout.
     fn question(&self, found: &Found) -> Error {
         let empty = self.without_images(&found.options);
@@ -217,50 +177,6 @@ impl Look<'_> {
         ))
     }
 
-    /// Names in the folder `below` of the tree, sorted: folders, or files. Names that are not UTF-8 are left out.
-    fn names(&self, below: &str, are_folders: bool) -> Vec<String> {
-        let entries = sample_files::entries(self.tree, &self.path(below));
-        let is_meant = |name: &[u8]| !matches!(names::classify(name, |_| false), Name::Hidden | Name::System);
-        let named = entries.into_iter().filter(|(name, is_folder)| *is_folder == are_folders && is_meant(name));
-        let mut names: Vec<String> = named.filter_map(|(name, _)| String::from_utf8(name).ok()).collect();
-        names.sort_unstable();
-        names
-    }
-
-    fn folders(&self, below: &str) -> Vec<String> {
-        self.names(below, true)
-    }
-
-    fn files(&self, below: &str) -> Files {
-        Files(self.names(below, false))
-    }
-
-    /// Whether a folder of this name is a split.
-    fn is_split(&self, name: &str) -> bool {
-        let is_sure = Likeness::classify(name.as_bytes()).is_sure() || self.splits.iter().any(|split| split == name);
-        is_sure && splits::check_name(name).is_ok()
-    }
-
-    /// The first-level folders, if all are splits; without those that have no images, which cannot be packed.
-    fn split_folders(&self) -> Option<Vec<String>> {
-        self.split_folders_of(|name| self.has_images(name, MAX_BELOW_SPLIT))
-    }
-
-    /// The first-level folders that are wanted, if all are splits.
-    fn split_folders_of(&self, is_wanted: impl Fn(&str) -> bool) -> Option<Vec<String>> {
-        let mut top = self.folders("");
-        let are_splits = !top.is_empty() && top.len() <= MAX_SPLITS && top.iter().all(|name| self.is_split(name));
-        top.retain(|name| are_splits && is_wanted(name));
-        (!top.is_empty()).then_some(top)
-    }
-
-    /// Whether a folder has images, or a folder in it, `levels` deep.
-    fn has_images(&self, folder: &str, levels: usize) -> bool {
-        let below =
-            || self.folders(folder).into_iter().any(|name| self.has_images(&format!("{folder}/{name}"), levels - 1));
-        !self.files(folder).images().is_empty() || levels > 0 && below()
-    }
-
     /// The end of a sentence on splits without images, which `options` leave out; empty if there are none.
     fn without_images(&self, options: &[(&'static str, String)]) -> String {
         let are_listed = |(name, value): &(&str, String)| *name == "--splits" && !value.contains('{');
@@ -276,60 +192,6 @@ impl Look<'_> {
             false => format!("; no images are in {}", empty.join(", ")),
         }
     }
-
-    /// The option for images in the folders `inner` of `images`: splits if all are called so.
-    fn folders_option(&self, images: &str, inner: &[String]) -> (&'static str, String) {
-        match !inner.is_empty() && inner.iter().all(|name| self.is_split(name)) {
-            true => ("--splits", format!("{images}/{{split}}")),
-            false => ("--include", format!("{images}/**")),
-        }
-    }
-
-    /// The start of a file; empty if it cannot be read.
-    fn start(&self, path: &str) -> Vec<u8> {
-        match self.tree.listed {
-            Some((_, first_bytes)) => first_bytes(&self.path(path)),
-            None => self.read(&self.path(path), READ_BYTES),
-        }
-    }
-
-    /// The first `most` bytes of a file of this machine; empty if it cannot be read.
-    fn read(&self, path: &Path, most: u64) -> Vec<u8> {
-        let mut start = Vec::new();
-        let read = regular::open(path).and_then(|file| file.take(most).read_to_end(&mut start));
-        if read.is_ok() { start } else { Vec::new() }
-    }
-}
-
-/// Names of the files in a folder.
-struct Files(Vec<String>);
-
-impl Files {
-    /// Names of the images, without extension.
-    fn images(&self) -> HashSet<&str> {
-        self.0.iter().filter(|name| names::is_image(name.as_bytes())).map(|name| stem(name)).collect()
-    }
-
-    /// Names of the files with this extension, without it.
-    fn stems(&self, extension: &str) -> HashSet<&str> {
-        self.0.iter().filter_map(|name| name.strip_suffix(extension)?.strip_suffix('.')).collect()
-    }
-
-    /// The first file with this extension.
-    fn first_of(&self, extension: &str) -> Option<String> {
-        self.0.iter().find(|name| name.strip_suffix(extension).is_some_and(|stem| stem.ends_with('.'))).cloned()
-    }
-
-    /// The images that have a file of the same name among `others`, and those that have none.
-    fn pairs(&self, others: &HashSet<&str>) -> (u64, u64) {
-        let images = self.images();
-        let with = images.iter().filter(|stem| others.contains(**stem)).count();
-        (with as u64, (images.len() - with) as u64)
-    }
-}
-
-fn stem(name: &str) -> &str {
-    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
 /// `--on-missing empty`, if images lack a file.
@@ -487,6 +349,21 @@ mod tests {
                 Some("--splits train,valid --with 'mask=*_mask.png'"),
             ),
             (&["cat/1.jpg", "cat/1.xml"], "<annotation>", None),
+            (
+                &["train/1.jpg", "train/_annotations.csv", "valid/2.jpg", "valid/_annotations.csv"],
+                "filename,xmin,ymin,xmax,ymax,class",
+                Some("--splits train,valid --with boxes=csv:_annotations.csv --on-missing empty"),
+            ),
+            (
+                &["train/1.jpg", "test/2.jpg", "train.csv", "sample_submission.csv"],
+                "image_id,bbox\n1,\"[1, 2, 3, 4]\"\n1,\"[1, 2, 3, 5]\"\n",
+                Some("--splits '{split}' --with 'boxes=csv:../{parent}.csv' --on-missing empty"),
+            ),
+            (
+                &["imgs/1.jpg", "boxes.csv"],
+                "image,x,y,w,h\n1,1,2,3,4\n1,1,2,3,5\n",
+                Some("--include 'imgs/**' --with boxes=csv:../boxes.csv --on-missing empty"),
+            ),
             (
                 &["train2017/1.jpg", "val2017/2.jpg", "test2017/3.jpg", "annotations/instances_val2017.json"],
                 "",

@@ -2,7 +2,7 @@
 
 use shardpack_format::{shell, splits};
 
-use super::{super::Likeness, Found, Look, counterparts::join};
+use super::{super::Likeness, Found, Look, MAX_SPLITS, counterparts::join};
 use crate::{list::anywhere, names::SOUNDS};
 
 /// End of the names of the files of texts.
@@ -20,6 +20,10 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     }
     let top = look.folders("");
     let levels_of = |folder: &String| levels(look, folder, MAX_DEPTH);
+    // Each look is folders to read, and there may be 100,000 classes.
+    if !top.iter().take(MAX_SPLITS).any(|folder| levels_of(folder).is_some()) {
+        return None;
+    }
     let (splits, others): (Vec<&String>, Vec<&String>) = top.iter().partition(|folder| levels_of(folder).is_some());
     let is_split =
         |folder: &&String| Likeness::classify(folder.as_bytes()).word().is_some() && splits::check_name(folder).is_ok();

@@ -1,6 +1,6 @@
 //! YOLO: label files in `labels` beside `images`; with splits below them (Ultralytics), above them (Roboflow), or without splits.
 
-use shardpack_format::{component::ObjectFile, image_header::SNIFF_BYTES, splits};
+use shardpack_format::{component::ObjectFile, splits};
 
 use super::{Files, Found, Look, MAX_SPLITS, on_missing};
 use crate::boxes;
@@ -79,16 +79,8 @@ fn kind_of(look: &Look<'_>, folder: &str, files: &Files) -> Option<&'static str>
         (true, _) => Some("yolo"),
         (false, true) if is_like_a_pose(line) => None,
         (false, true) => Some("yolo-seg"),
-        // At a URL, only the first bytes are known.
-        (false, false) if !start.contains(&b'\n') && is_cut(line) => Some("yolo"),
         (false, false) => None,
     }
-}
-
-/// Whether `line` may be the start of a longer line of an object: numbers only.
-fn is_cut(line: &[u8]) -> bool {
-    let text = std::str::from_utf8(line).unwrap_or_default();
-    line.len() >= SNIFF_BYTES - 1 && text.split_whitespace().all(|word| word.parse::<f64>().is_ok())
 }
 
 /// Whether a line has a box, and points inside the box: `class x y width height`, and then 2 or 3 numbers for each point.
