@@ -379,10 +379,61 @@ fn a_list_of_boxes_is_named_as_one() {
     let list = bench.src().join("train/_annotations.csv");
     let text = fs::read_to_string(&list).unwrap();
     // The first image has two boxes.
-    let ran = run(&["pack", path(&list), path(&bench.at("rows"))]).code(0);
-    ran.says("each row is packed as an image").says("--with boxes=csv:LIST packs each image once");
+    let ran = run(&["pack", path(&list), path(&bench.at("rows")), "--no-labels"]).code(0);
+    ran.says("each row is packed as an image").says("--no-labels --with boxes=csv:LIST packs each image once");
     assert_eq!(Dataset::open(bench.at("rows")).unwrap().len(), 3);
     let one_each: Vec<&str> = text.lines().enumerate().filter(|(at, _)| *at != 2).map(|(_, line)| line).collect();
     fs::write(&list, one_each.join("\n")).unwrap();
-    run(&["pack", path(&list), path(&bench.at("images"))]).code(0).says_not("boxes=csv");
+    run(&["pack", path(&list), path(&bench.at("images")), "--no-labels"]).code(0).says_not("boxes=csv");
+}
+
+#[test]
+fn class_numbers_of_csv_are_the_same_in_all_splits() {
+    let csv = &KINDS[3];
+    let bench = tree(csv);
+    let rows = |images: [&str; 2], classes: &[&str]| {
+        let row = |class: &&str| format!("{}.jpg,1,2,3,4,{class}\n", images[0]);
+        classes.iter().map(row).collect::<String>() + &format!("{}.jpg,,,,,\n", images[1])
+    };
+    for (train, valid, order) in [
+        (&["10", "9", "A"][..], &["9", "10"][..], &["10", "9", "A"][..]),
+        (&["10", "9", "11"], &["9", "2"], &["2", "9", "10", "11"]),
+        (&["1.0", "2.0"], &["2"], &["1", "2"]),
+    ] {
+        bench.file("train/_annotations.csv", rows(["1", "2"], train).as_bytes());
+        bench.file("valid/_annotations.csv", rows(["3", "4"], valid).as_bytes());
+        bench.pack(&[&options(csv)[..], &["--force"]].concat()).code(0);
+        for (split, image, classes) in [("train", "1.jpg", train), ("valid", "3.jpg", valid)] {
+            let number =
+                |class: &&str| order.iter().position(|one| *one == class.trim_end_matches(".0")).unwrap() as i64;
+            let expected: Vec<_> = classes.iter().map(|class| ([1.0, 2.0, 3.0, 4.0], number(class))).collect();
+            assert_eq!(objects(&bench.dst().join(split))[image], expected, "{order:?}");
+            assert_eq!(names(&bench.dst().join(split)), order);
+        }
+    }
+    // Numbers are indexes of names that are known.
+    bench.file("classes.txt", b"a\nb\nc\n");
+    bench.pack(&[&options(csv)[..], &["--force"]].concat()).code(0);
+    assert_eq!(names(&bench.dst().join("train")), ["a", "b", "c"]);
+    assert_eq!(objects(&bench.dst().join("valid"))["3.jpg"], [([1.0, 2.0, 3.0, 4.0], 2)]);
+}
+
+#[test]
+fn files_of_other_images_are_refused_and_so_are_boxes_outside_of_images() {
+    let csv = &KINDS[3];
+    let bench = tree(csv);
+    for split in ["train", "valid"] {
+        let text = fs::read_to_string(bench.src().join(split).join("_annotations.csv")).unwrap();
+        bench.file(format!("{split}/_annotations.csv"), text.replace(".jpg", ".png").as_bytes());
+    }
+    bench
+        .pack(&[&options(csv)[..], &["--on-missing", "empty"]].concat())
+        .code(1)
+        .says("no image of the source is in train/_annotations.csv: it names 1.png, and the source has train/1.jpg");
+    // Without the size of images in the file.
+    let bench = tree(csv);
+    let (width, height) = size_of("train/1");
+    let row = format!("image,xmin,ymin,xmax,ymax\n1.jpg,1,1,{},{height}\n2.jpg,,,,\n", width + 9);
+    bench.file("train/_annotations.csv", row.as_bytes());
+    bench.pack(&options(csv)).code(1).says("1.jpg").says("its label file has a box from").says("leaves the image of");
 }

@@ -196,7 +196,7 @@ fn pack_seeds() -> Result<()> {
 /// Seeds of the target `boxes`: a label file of each kind.
 fn seed_label_files(corpus: &Path) -> Result<()> {
     // The first byte picks the kind.
-    let seeds: [(&str, &[u8]); 5] = [
+    let seeds: [(&str, &[u8]); 6] = [
         ("yolo", b"\x000 0.5 0.5 0.5 0.25\n7 1 1 0 0\n"),
         ("polygons", b"\x012 0.1 0.2 0.5 0.1 0.4 0.9\n"),
         (
@@ -208,7 +208,8 @@ fn seed_label_files(corpus: &Path) -> Result<()> {
             "labelme",
             b"\x03{\"shapes\":[{\"label\":\"a\",\"points\":[[1,2],[3,4]],\"shape_type\":\"rectangle\",\"group_id\":1}],\"imageWidth\":9}",
         ),
-        ("plan", b"\x059 9 resized\n0 1 2 3 4.5"),
+        ("csv", b"\x05image,xmin,ymin,xmax,ymax,class\n1.jpg,1,2,3,4.5,a\n"),
+        ("plan", b"\x069 9 resized\n0 1 2 3 4.5"),
     ];
     seeds.into_iter().try_for_each(|(name, bytes)| write(&corpus.join(name), bytes))?;
     let coco = fs::read(root().join("fixtures/coco/annotations/instances_photos.json"));

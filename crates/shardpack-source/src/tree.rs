@@ -7,13 +7,16 @@ use shardpack_format::Result;
 use super::{listed_tree::ListedTree, names::as_path, packed};
 use crate::sys;
 
+/// Returns at most so many first bytes of a file.
+pub(super) type ReadStart<'a> = dyn Fn(&Path, u64) -> Vec<u8> + 'a;
+
 /// A tree to list: in a file system, or as an object store listed it.
 #[derive(Clone, Copy)]
 pub(super) struct Tree<'a> {
     /// The folder or URL.
     pub root: &'a Path,
     /// The store's listing, and a function that reads at most so many first bytes of a file.
-    pub listed: Option<(&'a ListedTree, &'a dyn Fn(&Path, u64) -> Vec<u8>)>,
+    pub listed: Option<(&'a ListedTree, &'a ReadStart<'a>)>,
 }
 
 impl Tree<'_> {

@@ -10,7 +10,7 @@ use std::{
 
 use shardpack_format::{
     Error, Result,
-    component::{Component, Conversion},
+    component::{Component, Conversion, ObjectFile},
     size,
 };
 
@@ -22,6 +22,8 @@ pub(super) struct Numbers {
     names: Vec<String>,
     /// The numbers of classes that several may share a name of; empty if names decide.
     by_class: BTreeMap<Class, usize>,
+    /// Whether classes are indexes of names that are known already.
+    are_indexes: bool,
 }
 
 impl Numbers {
@@ -44,7 +46,11 @@ impl Numbers {
                 }
             });
         }
-        let own: Vec<Class> = own.into_iter().collect();
+        let mut own: Vec<Class> = own.into_iter().collect();
+        let are_numbers = file.1.file == ObjectFile::Csv && own.iter().all(|class| class.name.parse::<i64>().is_ok());
+        if are_numbers {
+            own.sort_by_key(|class| class.name.parse::<i64>().ok());
+        }
         let of_file = |kind: &&Component| is_of_file(kind, file.1, &found[0].listing.components().kinds[file.0]);
         let kinds =
             found[0].listing.components().kinds.iter().filter(of_file).filter(|kind| object_classes::is_labels(kind));
@@ -67,7 +73,8 @@ impl Numbers {
         for one in found.iter_mut().filter(|_| !names.is_empty()) {
             one.component_classes.extend(labels.iter().map(|name| (name.clone(), names.clone())));
         }
-        Ok(Self { names, by_class })
+        let are_indexes = are_numbers && by_class.is_empty();
+        Ok(Self { names, by_class, are_indexes })
     }
 
     /// The number of a class.
@@ -76,7 +83,8 @@ impl Numbers {
     /// The reason, if it is none of the classes.
     pub fn of(&self, class: &Class) -> Result<usize, String> {
         let by_name = || self.names.iter().position(|name| *name == class.name);
-        self.by_class.get(class).copied().or_else(by_name).ok_or_else(|| {
+        let index = || class.name.parse().ok().filter(|index| self.are_indexes && *index < self.names.len());
+        self.by_class.get(class).copied().or_else(by_name).or_else(index).ok_or_else(|| {
             let names = size::counted(self.names.len() as u64, "class");
             format!("class {:?}, and the source names {names} without it", class.name)
         })

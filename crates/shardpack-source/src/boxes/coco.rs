@@ -185,14 +185,14 @@ mod tests {
         )
         .unwrap();
         assert_eq!(found.classes.iter().map(|class| class.id).collect::<Vec<_>>(), [Some(1), Some(3), Some(18)]);
-        let one = found.described(found.claim("train/a.jpg").unwrap()).unwrap();
+        let one = found.described(found.claim("", "train/a.jpg").unwrap()).unwrap();
         assert_eq!(one.objects, [(Arc::new(Class { id: Some(18), name: "dog".to_owned() }), [10.0, 20.0, 40.5, 60.0])]);
         assert_eq!((one.extent, one.remarks.len()), (Extent::Pixels([200, 100]), 2));
-        let other = found.claim("train/b/a.jpg").unwrap();
+        let other = found.claim("", "train/b/a.jpg").unwrap();
         assert_eq!(found.described(other).unwrap().objects.len(), 1);
-        assert!(found.described(found.claim("c.jpg").unwrap()).unwrap_err().contains("category 5"));
+        assert!(found.described(found.claim("", "c.jpg").unwrap()).unwrap_err().contains("category 5"));
         assert_eq!((found.unclaimed(), found.remarks.values().sum::<u64>()), (1, 1));
-        assert!(found.claim("d.jpg").is_some());
+        assert!(found.claim("", "d.jpg").is_some());
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
             let annotations =
                 format!(r#"{{"image_id": 2, "category_id": 1, "bbox": [1, 2, 3, 4]}}, {{"image_id": 1, {odd}}}"#);
             let found = of(images, &annotations).unwrap();
-            let image = |name: &str| found.described(found.claim(name).unwrap());
+            let image = |name: &str| found.described(found.claim("", name).unwrap());
             assert!(image("a.jpg").unwrap_err().starts_with("annotation 1, counted from 0: invalid type"));
             assert_eq!(image("b.jpg").unwrap().objects.len(), 1);
         }

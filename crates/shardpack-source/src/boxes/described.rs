@@ -1,7 +1,7 @@
 //! Objects with the names of their classes, in pixels of the image as displayed or in fractions of it, and the text that the plan holds of them.
 //!
 //! The text has the size of the image in its first line, and an object in each further line: class number, left, top, right, bottom. Fractions
-//! are those of an image of 1 by 1 that was resized.
+//! are written as for a resized image of 1 by 1.
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
@@ -41,6 +41,24 @@ impl Extent {
         }
     }
 
+    /// Fails if a box from left and top to right and bottom leaves the image by more than a rounding error.
+    fn check(self, [left, top, right, bottom]: [f64; 4]) -> Result<(), String> {
+        let [across, down] = self.lengths();
+        let is_inside = |edge: f64, (length, slack): (f64, f64)| edge >= -slack && edge <= length + slack;
+        if [(left, across), (right, across), (top, down), (bottom, down)]
+            .into_iter()
+            .all(|(edge, of)| is_inside(edge, of))
+        {
+            return Ok(());
+        }
+        let size = match self {
+            Self::Unknown => String::new(),
+            Self::Pixels([width, height]) => format!(" of {width}x{height}"),
+            Self::Fractions => ", whose width and height are 1".to_owned(),
+        };
+        Err(format!("a box from {left},{top} to {right},{bottom} leaves the image{size}"))
+    }
+
     /// Width and height in its unit, with the distance from the image that is a rounding error.
     fn lengths(self) -> [(f64, f64); 2] {
         match self {
@@ -75,19 +93,7 @@ impl Described {
         if right < left || bottom < top {
             return Err("a box of negative size".to_owned());
         }
-        let [across, down] = self.extent.lengths();
-        let is_inside = |edge: f64, (length, slack): (f64, f64)| edge >= -slack && edge <= length + slack;
-        if ![(left, across), (right, across), (top, down), (bottom, down)]
-            .into_iter()
-            .all(|(edge, of)| is_inside(edge, of))
-        {
-            let size = match self.extent {
-                Extent::Unknown => String::new(),
-                Extent::Pixels([width, height]) => format!(" of {width}x{height}"),
-                Extent::Fractions => ", whose width and height are 1".to_owned(),
-            };
-            return Err(format!("a box from {left},{top} to {right},{bottom} leaves the image{size}"));
-        }
+        self.extent.check(edges)?;
         self.objects.push((Arc::clone(class), edges));
         Ok(())
     }
@@ -155,10 +161,18 @@ pub(super) fn objects(text: &[u8], image: [u32; 2]) -> Result<Vec<Object>, Strin
         let mut words = line.split(' ');
         let class = words.next()?.parse().ok()?;
         let edges: Vec<f64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;
-        let [left, top, right, bottom] = edges.try_into().ok()?;
-        Some(Object { class, edges: [left / width, top / height, right / width, bottom / height] })
+        Some((class, <[f64; 4]>::try_from(edges).ok()?))
     };
-    lines.map(|line| object(line).ok_or_else(wrong)).collect()
+    let checked = |line: &str| {
+        let (class, edges) = object(line).ok_or_else(wrong)?;
+        // A file without the size of the image could not be checked.
+        if stated == [0, 0] {
+            Extent::Pixels(image).check(edges).map_err(|why| format!("its label file has {why}"))?;
+        }
+        let [left, top, right, bottom] = edges;
+        Ok(Object { class, edges: [left / width, top / height, right / width, bottom / height] })
+    };
+    lines.map(checked).collect()
 }
 
 #[cfg(test)]
@@ -194,6 +208,7 @@ mod tests {
         assert!(objects(&text(false), [100, 200]).unwrap_err().contains("200x100, and it has 100x200"));
         let unknown = Described { extent: Extent::Unknown, ..described.clone() }.text(false, &|_| Ok(7)).unwrap();
         assert_eq!(objects(&unknown, [400, 100]).unwrap()[0].edges, [0.025, 0.2, 0.275, 0.705]);
+        assert!(objects(&unknown, [100, 100]).unwrap_err().ends_with("leaves the image of 100x100"));
         let mut fractions = Described { extent: Extent::Fractions, ..Described::default() };
         fractions.push(&class(), [0.25, 0.0, 1.005, 1.0]).unwrap();
         assert!(fractions.push(&class(), [0.0, 0.0, 1.1, 1.0]).unwrap_err().ends_with("whose width and height are 1"));

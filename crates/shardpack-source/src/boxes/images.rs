@@ -1,4 +1,4 @@
-//! The images of a label file of many: each has a name, and its objects.
+//! The images of a label file of many: each image has a name and objects.
 //!
 //! Holds at all times: an image that several samples have the name of is none of them, because only one can be meant.
 
@@ -11,6 +11,7 @@ use std::{
 };
 
 use super::described::{Class, Described, Extent};
+use crate::layout::Likeness;
 
 /// The images of a file.
 #[derive(Debug)]
@@ -42,16 +43,17 @@ impl Images {
         Self { classes, images, by_name, by_file, remarks }
     }
 
-    /// The image of the sample at `path`. Counts the sample.
-    pub fn claim(&self, path: &str) -> Option<usize> {
-        let image = self.find(path)?;
+    /// The image of the sample at `path` below `prefix`, which is empty or `SPLIT/`. Counts the sample.
+    pub fn claim(&self, prefix: &str, path: &str) -> Option<usize> {
+        let image = self.find(prefix, path)?;
         self.images[image].1.fetch_add(1, Ordering::Relaxed);
         Some(image)
     }
 
-    /// The image whose name is the end of `path`, the longest name first; or the only one whose name ends with `path`, as absolute names do;
-    /// or one whose name lacks the extension.
-    pub fn find(&self, path: &str) -> Option<usize> {
+    /// The image whose name is the end of the whole path, the longest name first; or the only one whose name ends with `path`, as absolute names
+    /// do, unless its folder is another split; or one whose name lacks the extension.
+    fn find(&self, prefix: &str, path: &str) -> Option<usize> {
+        let whole = format!("{prefix}{path}");
         let by_end = |path: &str| {
             let starts = std::iter::once(0).chain(path.match_indices('/').map(|(at, _)| at + 1));
             starts.into_iter().find_map(|start| self.by_name.get(&path[start..])).copied()
@@ -59,11 +61,19 @@ impl Images {
         let longer = || {
             let ends = |name: &&String| name.strip_suffix(path).is_some_and(|before| before.ends_with('/'));
             let names = self.by_file.get(file_of(path))?;
-            let mut found = names.iter().filter(ends).filter_map(|name| self.by_name.get(name));
+            let is_of_other = |name: &&String| {
+                let before = name.strip_suffix(path).unwrap_or_default().trim_end_matches('/');
+                let folder = before.rsplit('/').next().unwrap_or_default();
+                !prefix.is_empty()
+                    && folder != prefix.trim_end_matches('/')
+                    && Likeness::classify(folder.as_bytes()).is_sure()
+            };
+            let mut found =
+                names.iter().filter(ends).filter(|name| !is_of_other(name)).filter_map(|name| self.by_name.get(name));
             found.next().copied().filter(|_| found.next().is_none())
         };
-        let without_extension = || path.rsplit_once('.').and_then(|(stem, _)| by_end(stem));
-        by_end(path).or_else(longer).or_else(without_extension)
+        let without_extension = || whole.rsplit_once('.').and_then(|(stem, _)| by_end(stem));
+        by_end(&whole).or_else(longer).or_else(without_extension)
     }
 
     /// The objects of an image, after all samples were claimed.
@@ -78,9 +88,20 @@ impl Images {
         }
     }
 
-    /// What the edges in an image are measured in.
-    pub fn extent(&self, image: usize) -> Extent {
-        self.images[image].0.as_ref().map_or(Extent::Unknown, |described| described.extent)
+    /// What the edges in an image are measured in; `None` if it has no objects, or they are wrong.
+    pub fn extent(&self, image: usize) -> Option<Extent> {
+        let described = self.images[image].0.as_ref().ok()?;
+        (!described.objects.is_empty()).then_some(described.extent)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.images.is_empty()
+    }
+
+    /// A name, if no image is a sample.
+    pub fn only_strangers(&self) -> Option<&str> {
+        let is_none = self.unclaimed() == self.images.len() as u64;
+        self.by_name.keys().filter(|_| is_none).min().map(String::as_str)
     }
 
     /// Number of images that no sample is.
@@ -119,11 +140,36 @@ mod tests {
             ("xa.jpg", None),
             ("", None),
         ] {
-            assert_eq!(images.claim(path), image, "{path}");
+            assert_eq!(images.claim("", path), image, "{path}");
         }
         assert_eq!(images.unclaimed(), 1);
         assert!(images.described(4).is_ok());
-        images.claim("val/a.jpg");
+        images.claim("", "val/a.jpg");
         assert!(images.described(4).unwrap_err().contains("2 images of the source"));
+    }
+
+    #[test]
+    fn images_of_other_splits_are_not_taken() {
+        let names = ["train/1.jpg", "val/1.jpg", "val/5.jpg", "/content/all/7.jpg", "x/val/8"].map(name_of);
+        let images = Images::new(
+            vec![Ok(Described::default()); 5],
+            names.into_iter().zip(0..).collect(),
+            Vec::new(),
+            BTreeMap::new(),
+        );
+        assert_eq!(images.only_strangers(), Some("content/all/7.jpg"));
+        for (prefix, path, image) in [
+            ("train/", "1.jpg", Some(0)),
+            ("val/", "1.jpg", Some(1)),
+            ("train/", "5.jpg", None),
+            ("val/", "5.jpg", Some(2)),
+            ("train/", "7.jpg", Some(3)),
+            ("val/", "8.jpg", None),
+            ("x/val/", "8.jpg", Some(4)),
+            ("", "5.jpg", Some(2)),
+        ] {
+            assert_eq!(images.claim(prefix, path), image, "{prefix}{path}");
+        }
+        assert_eq!(images.only_strangers(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Label files of many images, of COCO or CSV: each is read once, and each sample finds its image in it.
+//! Label files of many images, in COCO or CSV: each is read once, and each sample finds its image in it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -110,8 +110,10 @@ impl Many {
                 let Ok(parsed) = &mut read[number as usize] else { continue };
                 let Some(file) = self.load(source, found, *which, number, &*reader)? else { continue };
                 listing.path(number, &mut path);
-                match self.look(file, &path, options.on_missing) {
-                    Ok(Some((image, extent))) => match fits(&*reader, number, extent, is_resized) {
+                match self.look(file, &found.prefix(), &path, options.on_missing) {
+                    Ok(Some((image, extent))) => match extent
+                        .map_or(Ok(()), |one| fits(&*reader, number, one, is_resized))
+                    {
                         Ok(()) => parsed[*at] = Parsed { is_there: true, image: Some(image), ..Parsed::default() },
                         Err(why) => read[number as usize] = Err(refused(format!("{}: {why}", self.files[file].shown))),
                     },
@@ -171,16 +173,17 @@ impl Many {
         Ok(Some(self.files.len() - 1))
     }
 
-    /// The image of the sample at `path` in `file`, and its size.
+    /// The image in `file` of the sample at `path` below `prefix`, and what its edges are measured in.
     fn look(
         &self,
         file: usize,
+        prefix: &str,
         path: &[u8],
         on_missing: Option<OnMissing>,
-    ) -> Result<Option<(InMany, Extent)>, Refused> {
+    ) -> Result<Option<(InMany, Option<Extent>)>, Refused> {
         let Loaded { shown, images, .. } = &self.files[file];
         let images = images.as_ref().map_err(|why| refused(format!("{shown}: {why}")))?;
-        if let Some(image) = images.claim(&String::from_utf8_lossy(path)) {
+        if let Some(image) = images.claim(prefix, &String::from_utf8_lossy(path)) {
             return Ok(Some((InMany { file, image }, images.extent(image))));
         }
         let why = format!("is not among the images of {shown}");
@@ -207,6 +210,26 @@ impl Many {
             if let Some(why) = wrong {
                 *sample = Err(refused(why));
             }
+        }
+    }
+
+    /// Fails if the files list images, and none of them is a sample: without their objects, all samples would be empty.
+    ///
+    /// # Errors
+    /// The error names an image of the files, and `sample`.
+    pub fn refuse_strangers(&self, sample: &str) -> Result<()> {
+        let names: Option<Vec<(&str, &str)>> = self
+            .images()
+            .filter(|(_, images)| !images.is_empty())
+            .map(|(shown, images)| Some((shown, images.only_strangers()?)))
+            .collect();
+        match names.as_deref() {
+            Some([(shown, name), ..]) => Err(Error::data(format!(
+                "no image of the source is in {shown}: it names {}, and the source has {sample}",
+                text::shown(name.as_bytes())
+            ))
+            .help("names in the list are matched from the end of the path, with or without extension")),
+            _ => Ok(()),
         }
     }
 

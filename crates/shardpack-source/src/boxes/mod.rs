@@ -6,6 +6,7 @@
 
 mod classes;
 mod coco;
+mod columns;
 mod described;
 mod images;
 mod labelme;
@@ -32,7 +33,7 @@ use crate::{
     ledger::{Fate, Unpacked, order},
     listing::Listing,
     monitor::{Monitor, Phase},
-    options::Options,
+    options::{Options, Splits},
     parallel::for_each_adaptive,
 };
 use classes::Numbers;
@@ -63,7 +64,7 @@ pub(super) fn is_line(file: ObjectFile, line: &[u8]) -> bool {
     lines::parse_named(file, line, None).is_ok()
 }
 
-pub(super) use table::is_table;
+pub(super) use table::{images_of_table, is_table};
 
 /// Parses a label file of one image whose classes have names.
 fn described_in(file: ObjectFile, bytes: &[u8]) -> Result<Described, String> {
@@ -148,6 +149,13 @@ pub fn take(
         let mut own = read_files(source, one, &files, is_resized, monitor)?;
         many.find(source, one, &files, (options, is_resized), &mut own, monitor)?;
         read.push(own);
+    }
+    // A single split is compared, and a list may be of others.
+    let is_compared = matches!(options.splits, Splits::Compared(_));
+    if let Some(one) = found.iter().find(|one| !one.listing.is_empty() && !is_compared) {
+        let mut sample = Vec::new();
+        one.listing.path(0, &mut sample);
+        many.refuse_strangers(&format!("{}{}", one.prefix(), text::shown(&sample)))?;
     }
     read.iter_mut().for_each(|read| many.describe(read));
     let mut remarks = many.remarks();
@@ -349,7 +357,7 @@ pub fn fuzz(kind: u8, bytes: &[u8]) -> usize {
         })
     };
     let of_many = |images: Result<Images, String>| {
-        images.map_or(0, |images| images.claim("a/1.jpg").map_or(0, |image| of_image(images.described(image))))
+        images.map_or(0, |images| images.claim("a/", "1.jpg").map_or(0, |image| of_image(images.described(image))))
     };
     match kind % 7 {
         0 => lines::parse_named(ObjectFile::Yolo, bytes, None).map_or(0, |objects| objects.len()),

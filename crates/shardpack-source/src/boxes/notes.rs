@@ -35,7 +35,8 @@ pub(super) fn of_files(found: &[SourceListing], files: &[(usize, Conversion)], m
             }
         }
         let all: u64 = objects.iter().map(|(objects, images)| objects * images).sum();
-        let files = if *missing > 0 { format!(", {missing} of them without a label file") } else { String::new() };
+        let lacking = if conversion.file.is_of_many() { "not in a list" } else { "without a label file" };
+        let files = if *missing > 0 { format!(", {missing} of them {lacking}") } else { String::new() };
         let without = objects.get(&0).map(|images| format!(", none in {images}{files}")).unwrap_or_default();
         let of_images = size::counted(images, "image");
         format!(

@@ -2,8 +2,8 @@
 //! Open Images (`ImageID,…,LabelName,…,XMin,XMax,YMin,YMax`), keras-retinanet (`path,x1,y1,x2,y2,class`, without header), and competitions of
 //! Kaggle (`image_id,width,height,bbox`).
 //!
-//! Columns are recognised by name. A row without edges names an image without objects. Classes are those of all rows: by number if all are
-//! numbers, else by name.
+//! Columns are recognised by name. A row without edges names an image without objects. Boxes are in fractions of the image if most are within
+//! 0 and 1; others are errors then.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -11,172 +11,19 @@ use std::{
     sync::Arc,
 };
 
+use shardpack_format::size;
+
 use super::{
+    columns::{Columns, is_yes},
     described::{Class, Described, Extent},
-    images::{Images, name_of},
+    images::Images,
 };
 use crate::list::records::{Records, delimiter};
 
-/// Names of columns in lower case without other characters than letters and digits, the likeliest first.
-const NAMES: [&str; 13] = [
-    "filename",
-    "filepath",
-    "imagepath",
-    "imagename",
-    "imagefile",
-    "imagefilename",
-    "imageid",
-    "imageindex",
-    "image",
-    "imgpath",
-    "path",
-    "file",
-    "img",
-];
-const CLASSES: [&str; 11] = [
-    "classname",
-    "labelname",
-    "categoryname",
-    "class",
-    "label",
-    "category",
-    "findinglabel",
-    "classid",
-    "labelid",
-    "categoryid",
-    "name",
-];
-/// Left, top, right and bottom edge.
-const EDGES: [[&str; 4]; 4] = [
-    ["xmin", "ymin", "xmax", "ymax"],
-    ["x1", "y1", "x2", "y2"],
-    ["roix1", "roiy1", "roix2", "roiy2"],
-    ["left", "top", "right", "bottom"],
-];
-/// Left and top edge, width and height.
-const SIZED: [[&str; 4]; 6] = [
-    ["x", "y", "w", "h"],
-    ["x", "y", "width", "height"],
-    ["left", "top", "width", "height"],
-    ["bboxx", "bboxy", "bboxw", "bboxh"],
-    ["bboxx", "bboxy", "bboxwidth", "bboxheight"],
-    ["bboxx", "y", "w", "h"],
-];
-/// `[left, top, width, height]`, as COCO has it.
-const BOX: [&str; 3] = ["bbox", "boundingbox", "box"];
-/// Width and height of the image.
-const SIZES: [[&str; 2]; 3] = [["imagewidth", "imageheight"], ["imgwidth", "imgheight"], ["width", "height"]];
-/// Columns that are 1 if a box is around several objects.
-const GROUPS: [&str; 2] = ["isgroupof", "iscrowd"];
 /// The class of boxes without a column of classes.
 const ONLY_CLASS: &str = "object";
 /// Distance from the image at which a fraction is still one.
 const SLACK: f64 = 0.01;
-
-/// The columns of the edges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Edges {
-    Corners([usize; 4]),
-    Sized([usize; 4]),
-    Text(usize),
-}
-
-/// The columns that are read.
-#[derive(Debug, PartialEq, Eq)]
-struct Columns {
-    image: usize,
-    class: Option<usize>,
-    edges: Edges,
-    size: Option<[usize; 2]>,
-    group: Option<usize>,
-}
-
-impl Columns {
-    /// The columns of these names; `None` without images or boxes.
-    fn named(header: &[Vec<u8>]) -> Option<Self> {
-        let plain = |name: &Vec<u8>| {
-            let letters = name.iter().filter(|byte| byte.is_ascii_alphanumeric());
-            letters.map(|byte| char::from(byte.to_ascii_lowercase())).collect::<String>()
-        };
-        let names: Vec<String> = header.iter().map(plain).collect();
-        let one = |name: &&str| names.iter().position(|own| own == name);
-        let four = |wanted: &[&str; 4]| -> Option<[usize; 4]> {
-            let found: Option<Vec<usize>> = wanted.iter().map(|name| one(name)).collect();
-            found?.try_into().ok()
-        };
-        let corners = || EDGES.iter().find_map(four).map(Edges::Corners);
-        let sized = || SIZED.iter().find_map(four).map(Edges::Sized);
-        let text = || BOX.iter().find_map(one).map(Edges::Text);
-        let edges = corners().or_else(text).or_else(sized)?;
-        let is_free = |at: &usize| !matches!(edges, Edges::Sized(taken) if taken.contains(at));
-        let size = SIZES.iter().find_map(|[width, height]| Some([one(width)?, one(height)?]));
-        Some(Self {
-            image: NAMES.iter().find_map(one)?,
-            class: CLASSES.iter().find_map(one),
-            edges,
-            size: size.filter(|size| size.iter().all(is_free)),
-            group: GROUPS.iter().find_map(one),
-        })
-    }
-
-    /// The columns of keras-retinanet, if `first` is a row of them.
-    fn unnamed(first: &[Vec<u8>]) -> Option<Self> {
-        let [image, edges @ .., class] = first else { return None };
-        let is_number = |field: &Vec<u8>| field.is_empty() || number(field).is_some();
-        let is_row = edges.len() == 4 && edges.iter().all(is_number) && number(image).is_none();
-        let has_class = edges.iter().all(Vec::is_empty) == class.is_empty();
-        (is_row && has_class).then_some(Self {
-            image: 0,
-            class: Some(5),
-            edges: Edges::Corners([1, 2, 3, 4]),
-            size: None,
-            group: None,
-        })
-    }
-
-    /// Left, top, right and bottom edge in a row; `None` for a row without.
-    fn edges(&self, records: &Records<impl BufRead>) -> Result<Option<[f64; 4]>, String> {
-        let four = |columns: [usize; 4]| columns.map(|at| records.field(at).trim_ascii());
-        let (fields, is_sized) = match self.edges {
-            Edges::Corners(columns) => (four(columns), false),
-            Edges::Sized(columns) => (four(columns), true),
-            Edges::Text(column) => {
-                let text = records.field(column).trim_ascii();
-                let inner = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]")).unwrap_or(text);
-                let parts: Vec<&[u8]> = inner.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
-                match (inner.is_empty(), parts.try_into()) {
-                    (true, _) => return Ok(None),
-                    (false, Ok(four)) => (four, true),
-                    (false, Err(_)) => return Err(format!("a box {:?}", String::from_utf8_lossy(text))),
-                }
-            }
-        };
-        if fields.iter().all(|field| field.is_empty()) {
-            return Ok(None);
-        }
-        let mut edges = [0.0; 4];
-        for (edge, field) in edges.iter_mut().zip(fields) {
-            let what = || format!("an edge {:?}, which is no number", String::from_utf8_lossy(field));
-            *edge = number(field).ok_or_else(what)?;
-        }
-        let [left, top, right, bottom] = edges;
-        Ok(Some(if is_sized { [left, top, left + right, top + bottom] } else { edges }))
-    }
-
-    /// The size of the image in a row.
-    fn extent(&self, records: &Records<impl BufRead>) -> Extent {
-        let Some([width, height]) = self.size.map(|size| size.map(|at| number(records.field(at)))) else {
-            return Extent::Unknown;
-        };
-        let whole =
-            |length: Option<f64>| length.filter(|length| *length <= f64::from(u32::MAX) && length.fract() == 0.0);
-        Extent::of(whole(width).map(|length| length as u32), whole(height).map(|length| length as u32))
-    }
-}
-
-fn number(field: &[u8]) -> Option<f64> {
-    str::from_utf8(field.trim_ascii()).ok()?.parse().ok()
-}
 
 /// A box with the numbers of its image and its class.
 struct Row {
@@ -190,6 +37,8 @@ struct Row {
 #[derive(Default)]
 struct Table {
     images: Vec<Result<Described, String>>,
+    /// The split of each image, if there is a column.
+    splits: Vec<Box<[u8]>>,
     by_name: HashMap<String, usize>,
     classes: Vec<String>,
     by_class: HashMap<String, usize>,
@@ -203,27 +52,54 @@ impl Table {
     }
 
     /// Takes the row of `records` on `line`.
-    fn take(&mut self, columns: &Columns, records: &Records<impl BufRead>, line: u64) {
-        let name = name_of(String::from_utf8_lossy(records.field(columns.image)).trim());
+    ///
+    /// # Errors
+    /// If it has no image.
+    fn take(&mut self, columns: &Columns, records: &Records<impl BufRead>, line: u64) -> Result<(), String> {
+        let name = columns.image_name(records);
+        if name.is_empty() {
+            return Err(in_line(line, "no name of an image"));
+        }
         let extent = columns.extent(records);
+        let split = columns.split.map_or(&[][..], |at| records.field(at));
         let image = *self.by_name.entry(name).or_insert(self.images.len());
         if image == self.images.len() {
             self.images.push(Ok(Described { extent, ..Described::default() }));
+            self.splits.push(split.into());
         }
-        let Ok(known) = self.images[image].as_ref().map(|described| described.extent) else { return };
-        let row = match columns.edges(records) {
-            _ if known != extent => Err("another size of the image than in rows before".to_owned()),
-            Ok(None) => return,
-            Ok(Some(_)) if columns.group.is_some_and(|at| matches!(records.field(at), b"1" | b"true" | b"True")) => {
-                return self.remark("boxes around several objects, left out");
-            }
-            Ok(Some(edges)) => self.class(columns, records).map(|class| Row { line, image, class, edges }),
-            Err(why) => Err(why),
-        };
-        match row {
-            Ok(row) => self.rows.push(row),
-            Err(why) => self.images[image] = Err(in_line(line, &why)),
+        if let Err(why) = self.add(columns, records, (line, image, extent)) {
+            self.images[image] = Err(in_line(line, &why));
+        } else if *self.splits[image] != *split {
+            self.images[image] = Err(in_line(line, "another split than in rows before of an image of this name"));
         }
+        Ok(())
+    }
+
+    /// Adds the box in a row of an image.
+    ///
+    /// # Errors
+    /// The reason, if the row is wrong.
+    fn add(
+        &mut self,
+        columns: &Columns,
+        records: &Records<impl BufRead>,
+        (line, image, extent): (u64, usize, Extent),
+    ) -> Result<(), String> {
+        let Ok(described) = &mut self.images[image] else { return Ok(()) };
+        match (described.extent, extent) {
+            (Extent::Unknown, _) => described.extent = extent,
+            (_, Extent::Unknown) => {}
+            (known, _) if known != extent => return Err("another size of the image than in rows before".to_owned()),
+            _ => {}
+        }
+        let Some(edges) = columns.edges(records)? else { return Ok(()) };
+        if columns.group.is_some_and(|at| is_yes(records.field(at))) {
+            self.remark("boxes around several objects, left out");
+            return Ok(());
+        }
+        let class = self.class(columns, records)?;
+        self.rows.push(Row { line, image, class, edges });
+        Ok(())
     }
 
     /// The number of the class in a row.
@@ -235,6 +111,9 @@ impl Table {
             }
             Some(at) => str::from_utf8(records.field(at).trim_ascii()).map_err(|_| "a class that is not UTF-8")?,
         };
+        // As pandas writes numbers if some are missing.
+        let whole = name.strip_suffix(".0").filter(|whole| whole.parse::<i64>().is_ok());
+        let name = whole.unwrap_or(name);
         if name.is_empty() {
             return Err("a box without a class".to_owned());
         }
@@ -247,13 +126,15 @@ impl Table {
     }
 
     fn finish(mut self) -> Images {
-        let ids: Option<Vec<i64>> = self.classes.iter().map(|name| name.parse().ok()).collect();
-        let class =
-            |(at, name): (usize, &String)| Arc::new(Class { id: ids.as_ref().map(|ids| ids[at]), name: name.clone() });
-        let classes: Vec<Arc<Class>> = self.classes.iter().enumerate().map(class).collect();
-        let all = || self.rows.iter().flat_map(|row| row.edges);
-        // Whole numbers between 0 and 1 are pixels.
-        if all().all(|edge| (-SLACK..=1.0 + SLACK).contains(&edge)) && all().any(|edge| edge.fract() != 0.0) {
+        let class = |name: &String| Arc::new(Class { id: None, name: name.clone() });
+        let classes: Vec<Arc<Class>> = self.classes.iter().map(class).collect();
+        // Empty boxes may be those of images without objects.
+        let boxes =
+            self.rows.iter().map(|row| row.edges).filter(|[left, top, right, bottom]| right > left && bottom > top);
+        let is_fraction = |edges: &[f64; 4]| edges.iter().all(|edge| (-SLACK..=1.0 + SLACK).contains(edge));
+        let (all, within) =
+            boxes.fold((0, 0), |(all, within), edges| (all + 1, within + u64::from(is_fraction(&edges))));
+        if within * 2 > all {
             self.remarks.insert("boxes in fractions of the image".to_owned(), self.rows.len() as u64);
             self.images.iter_mut().flatten().for_each(|image| image.extent = Extent::Fractions);
         }
@@ -273,64 +154,89 @@ fn in_line(line: u64, why: &str) -> String {
     format!("line {line}: {why}")
 }
 
-/// The columns of a file whose first record is at hand, and whether it is a header.
-fn columns(records: &Records<impl BufRead>) -> Option<(Columns, bool)> {
-    let first = records.fields();
-    let named = Columns::named(&first).map(|columns| (columns, true));
-    named.or_else(|| Columns::unnamed(&first).map(|columns| (columns, false)))
+/// A file at its first row.
+struct Opened<'b> {
+    records: Records<&'b [u8]>,
+    /// Line of the first row; `None` if there is none.
+    line: Option<u64>,
+    columns: Columns,
+    /// Fields of each row.
+    count: usize,
 }
 
-/// Opens a file, and reads its first record.
-fn open(bytes: &[u8]) -> Result<(Records<&[u8]>, Option<u64>), String> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let mut records = Records::with_delimiter(bytes, delimiter(bytes));
-    let line = records.next().map_err(|error| error.to_string())?;
-    Ok((records, line))
+impl<'b> Opened<'b> {
+    /// Opens a file and finds its columns.
+    ///
+    /// # Errors
+    /// The reason, if it has no columns of images and boxes.
+    fn new(bytes: &'b [u8]) -> Result<Self, String> {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let mut records = Records::with_delimiter(bytes, delimiter(bytes));
+        let first_line = records.next().map_err(|error| error.to_string())?.ok_or("is empty")?;
+        let first = records.fields();
+        if let Some(columns) = Columns::unnamed(&first) {
+            let count = records.count;
+            return Ok(Self { records, line: Some(first_line), columns, count });
+        }
+        let line = records.next().map_err(|error| error.to_string())?;
+        let second = if line.is_some() { records.fields() } else { Vec::new() };
+        let columns = Columns::named(&first, &second).ok_or_else(|| {
+            let names: Vec<String> = first.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+            format!(
+                "no columns of images and boxes (filename, xmin, ymin, xmax, ymax; or x, y, width, height; or bbox): it has {}",
+                names.join(", ")
+            )
+        })?;
+        Ok(Self { records, line, columns, count: first.len() })
+    }
+
+    /// Calls `take` with each row and its line. Rows of blanks are left out.
+    ///
+    /// # Errors
+    /// That of `take`; the reason, if a row has another number of fields.
+    fn each(
+        mut self,
+        mut take: impl FnMut(&Columns, &Records<&[u8]>, u64) -> Result<(), String>,
+    ) -> Result<(), String> {
+        while let Some(line) = self.line {
+            let is_blank = (0..self.records.count).all(|at| self.records.field(at).trim_ascii().is_empty());
+            if !is_blank && self.records.count != self.count {
+                let fields = size::counted(self.records.count as u64, "field");
+                return Err(in_line(line, &format!("{fields}, the first line has {}", self.count)));
+            }
+            if !is_blank {
+                take(&self.columns, &self.records, line)?;
+            }
+            self.line = self.records.next().map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// The images in the rows of a file that begins so; `None` if it is no table of boxes. The start may cut the last row.
+pub(in super::super) fn images_of_table(start: &[u8]) -> Option<Vec<String>> {
+    let mut images = Vec::new();
+    // An error ends the rows.
+    let _ = Opened::new(start).ok()?.each(|columns, records, _| {
+        images.push(columns.image_name(records));
+        Ok(())
+    });
+    Some(images)
 }
 
 /// Whether a file that begins so has boxes, and several rows of an image: of one row each, it is a list of images.
 pub(in super::super) fn is_table(start: &[u8]) -> bool {
-    let Ok((mut records, Some(_))) = open(start) else { return false };
-    let (Some((columns, is_header)), count) = (columns(&records), records.count) else { return false };
     let mut seen = HashSet::new();
-    if !is_header {
-        seen.insert(records.field(columns.image).to_vec());
-    }
-    while records.next().is_ok_and(|line| line.is_some()) && records.count == count {
-        if !seen.insert(records.field(columns.image).to_vec()) {
-            return true;
-        }
-    }
-    false
+    images_of_table(start).is_some_and(|images| !images.into_iter().all(|name| seen.insert(name)))
 }
 
 /// Parses a file.
 ///
 /// # Errors
-/// The reason, if it has no columns of images and boxes, or a row has another number of fields.
+/// The reason, if it has no columns of images and boxes, or a row has another number of fields or no image.
 pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
-    let (mut records, first) = open(bytes)?;
-    let mut line = Some(first.ok_or("is empty")?);
-    let Some((columns, is_header)) = columns(&records) else {
-        let names: Vec<String> =
-            records.fields().iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-        return Err(format!(
-            "no columns of images and boxes (filename, xmin, ymin, xmax, ymax; or x, y, width, height; or bbox): it has {}",
-            names.join(", ")
-        ));
-    };
-    let count = records.count;
-    if is_header {
-        line = records.next().map_err(|error| error.to_string())?;
-    }
     let mut table = Table::default();
-    while let Some(number) = line {
-        if records.count != count {
-            return Err(in_line(number, &format!("{} fields, the first line has {count}", records.count)));
-        }
-        table.take(&columns, &records, number);
-        line = records.next().map_err(|error| error.to_string())?;
-    }
+    Opened::new(bytes)?.each(|columns, records, line| table.take(columns, records, line))?;
     Ok(table.finish())
 }
 
@@ -341,7 +247,7 @@ mod tests {
     /// The objects of the image that `sample` is, with the names of their classes.
     fn of(text: &str, sample: &str) -> Result<Vec<(String, [f64; 4])>, String> {
         let images = parse(text.as_bytes())?;
-        let described = images.described(images.claim(sample).ok_or("no image")?)?;
+        let described = images.described(images.claim("", sample).ok_or("no image")?)?;
         Ok(described.objects.into_iter().map(|(class, edges)| (class.name.clone(), edges)).collect())
     }
 
@@ -377,7 +283,25 @@ mod tests {
                 "1.ppm",
                 one("0", [5.0, 6.0, 24.0, 25.0]),
             ),
-            ("image,x,y,width,height,label\n1.jpg,0,0,1,1,a\n", "1.jpg", one("a", [0.0, 0.0, 1.0, 1.0])),
+            ("image,x,y,width,height,label\n1.jpg,0,0,2,1,a\n", "1.jpg", one("a", [0.0, 0.0, 2.0, 1.0])),
+            (
+                "image_id,path,x_1,y_1,width,height,cls\n17,i/a.jpg,2,3,4,5,1.0\n",
+                "a.jpg",
+                one("1", [2.0, 3.0, 6.0, 8.0]),
+            ),
+            ("a.jpg,1,2,3,4,object,9,9\n", "a.jpg", one("object", [1.0, 2.0, 3.0, 4.0])),
+            ("image,xmin,ymin,xmax,ymax\n1.jpg,nan,nan,nan,nan\n , ,,,\n", "1.jpg", Ok(vec![])),
+            ("image,xmin,ymin,xmax,ymax,label,IsGroupOf\n1.jpg,1,2,3,4,a,TRUE\n", "1.jpg", Ok(vec![])),
+            (
+                "image,xmin,ymin,xmax,ymax,label\n1.jpg,.1,.2,.3,.4,a\n2.jpg,.1,.2,.3,.4,a\n1.jpg,.1,.2,1.3,.4,a\n",
+                "1.jpg",
+                Err("line 4: a box from 0.1,0.2 to 1.3,0.4 leaves the image, whose width and height are 1"),
+            ),
+            (
+                "image,split,xmin,ymin,xmax,ymax,label\n1.jpg,train,1,2,3,4,a\n1.jpg,val,1,2,3,4,a\n",
+                "1.jpg",
+                Err("line 3: another split than in rows before of an image of this name"),
+            ),
             (
                 "image,xmin,ymin,xmax,ymax,label\n1.jpg,0,0,1,,a\n2.jpg,0,0,1,1,a\n",
                 "1.jpg",
@@ -414,18 +338,7 @@ mod tests {
                 ("boxes without a class, which have the class object", 1),
             ]
         );
-        assert_eq!(images.extent(0), Extent::Fractions);
-    }
-
-    #[test]
-    fn classes_are_ordered_by_number_if_all_are_numbers() {
-        let text = |classes: [&str; 3]| {
-            let rows = classes.map(|class| format!("a.jpg,1,2,3,4,{class}\n"));
-            let images = parse(rows.concat().as_bytes()).unwrap();
-            images.classes.iter().map(|class| class.id).collect::<Vec<_>>()
-        };
-        assert_eq!(text(["10", "9", "10"]), [Some(10), Some(9)]);
-        assert_eq!(text(["10", "x", "10"]), [None, None]);
+        assert_eq!(images.extent(0), Some(Extent::Fractions));
     }
 
     #[test]
@@ -447,5 +360,9 @@ mod tests {
         assert!(parse(b"").is_err());
         let short = parse(b"filename,xmin,ymin,xmax,ymax\na.jpg,1,2,3\n").unwrap_err();
         assert_eq!(short, "line 2: 4 fields, the first line has 5");
+        let polygon = "image,x1,y1,x2,y2,x3,y3,x4,y4\n1.jpg,1,2,3,4,5,6,7,8\n";
+        assert!(parse(polygon.as_bytes()).is_err());
+        let nameless = parse(b"image,xmin,ymin,xmax,ymax\n,1,2,3,4\n").unwrap_err();
+        assert_eq!(nameless, "line 2: no name of an image");
     }
 }

@@ -24,7 +24,8 @@ use crate::{boxes, monitor::Monitor};
 pub(super) const MAX_LOOKED: usize = 64;
 /// The note on a list whose rows are boxes.
 const OF_BOXES: &str = "several rows name one image, each with a box: each row is packed as an image; \
-                        shardpack pack FOLDER DST --with boxes=csv:LIST packs each image once, with its boxes";
+                        shardpack pack FOLDER DST --no-labels --with boxes=csv:LIST packs each image once, with its boxes, \
+                        if LIST is the path from the folder of an image to the list";
 /// Start of the names of folders that a column of this name numbers.
 const FOLD: &str = "fold";
 

@@ -1,11 +1,15 @@
 //! COCO: `annotations/instances_train2017.json`, and images in `train2017`, or in `images/train2017`; key points and panoptic masks, too:
-//! `annotations/person_keypoints_train2017.json`, `annotations/panoptic_train2017/1.png`. And lists of boxes called as splits, of CSV, too: `train.csv`.
+//! `annotations/person_keypoints_train2017.json`, `annotations/panoptic_train2017/1.png`.
+//!
+//! It also recognises lists that are named after splits, in COCO or CSV: `train.json`, `train.csv`.
+
+use std::collections::HashSet;
 
 use super::{
     Found, Look,
     counterparts::join,
     on_missing,
-    one_file::{COCO, KINDS, Kind},
+    one_file::{COCO, CSV, Kind},
 };
 
 const ANNOTATIONS: &str = "annotations";
@@ -16,7 +20,7 @@ const PANOPTIC: &str = "panoptic_";
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let known = LISTS.into_iter().find_map(|before| with_boxes(look, before));
-    known.or_else(|| with_names(look)).or_else(|| panoptic(look))
+    known.or_else(|| with_names(look, COCO)).or_else(|| panoptic(look))
 }
 
 /// A list for each split: the folder, and the text before and after the name of the split.
@@ -37,27 +41,48 @@ fn with_boxes(look: &Look<'_>, before: &str) -> Option<Found> {
         .then(|| lists.found(look))?
 }
 
+/// The layout with CSV of boxes that is named after splits, beside them.
+pub(super) fn find_csv(look: &Look<'_>) -> Option<Found> {
+    with_names(look, CSV)
+}
+
 /// The layout with lists of other names that have the splits: `train.json`, `train_annotations.json`, `train.csv`.
-fn with_names(look: &Look<'_>) -> Option<Found> {
-    let splits: Vec<String> = [look.folders(""), look.folders(IMAGES)].concat();
-    let splits: Vec<String> = splits.into_iter().filter(|name| look.is_split(name)).collect();
-    let folders = [ANNOTATIONS, ""].into_iter();
-    for (folder, kind) in folders.flat_map(|folder| KINDS.map(|kind| (folder, kind))) {
+fn with_names(look: &Look<'_>, kind: Kind) -> Option<Found> {
+    let (top, below) = (look.folders("").into_iter(), look.folders(IMAGES).into_iter());
+    let all = top.map(|name| (name.clone(), name)).chain(below.map(|name| (join(IMAGES, &name), name)));
+    let (folders, splits): (Vec<String>, Vec<String>) = all.filter(|(_, name)| look.is_split(name)).unzip();
+    [ANNOTATIONS, ""].into_iter().find_map(|folder| {
         let files = look.files(folder);
         let mut stems: Vec<&str> = files.stems(kind.extension).into_iter().collect();
+        stems.retain(|stem| splits.iter().any(|split| around(stem, split).is_some()));
+        stems.retain(|stem| (kind.is)(look, &join(folder, &format!("{stem}.{}", kind.extension)), &folders));
         stems.sort_unstable();
-        let taken_apart = stems.iter().find_map(|stem| {
-            let (before, after) = splits.iter().find_map(|split| stem.split_once(split.as_str()))?;
-            let name = format!("{stem}.{}", kind.extension);
-            (kind.is)(&name, &look.start(&join(folder, &name))).then_some((before, after))
-        });
-        let Some((before, after)) = taken_apart else { continue };
-        let lists = Lists { folder, before: before.to_owned(), after: after.to_owned(), kind };
-        if let Some(found) = lists.found(look) {
-            return Some(found);
+        let (before, after) = form(&stems, &splits)?;
+        Lists { folder, before: before.to_owned(), after: after.to_owned(), kind }.found(look)
+    })
+}
+
+/// The texts around the splits in the names of lists: of several forms, that of most splits. `None` if the list of another split has another form:
+/// it would have no boxes.
+fn form<'s>(stems: &[&'s str], splits: &[String]) -> Option<(&'s str, &'s str)> {
+    let all = || stems.iter().flat_map(|stem| splits.iter().filter_map(|split| Some((around(stem, split)?, split))));
+    let of = |form: (&str, &str)| -> HashSet<&String> { all().filter(|one| one.0 == form).map(|one| one.1).collect() };
+    let mut best: Option<((&str, &str), HashSet<&String>)> = None;
+    for (form, _) in all() {
+        let of_form = of(form);
+        if best.as_ref().is_none_or(|(_, most)| most.len() < of_form.len()) {
+            best = Some((form, of_form));
         }
     }
-    None
+    let (form, with) = best?;
+    all().all(|(_, split)| with.contains(split)).then_some(form)
+}
+
+/// The text around the word `split` in the name of a list.
+fn around<'s>(stem: &'s str, split: &str) -> Option<(&'s str, &'s str)> {
+    let (before, after) = stem.split_once(split)?;
+    let is_end = |next: Option<char>| !next.is_some_and(char::is_alphabetic);
+    (is_end(before.chars().next_back()) && is_end(after.chars().next())).then_some((before, after))
 }
 
 impl Lists<'_> {
@@ -84,7 +109,8 @@ impl Lists<'_> {
             let mut options = vec![("--splits", option)];
             options.extend(kind.options(&format!("{up}/{path}"), without.len() as u64));
             let names: Vec<&str> = without.into_iter().map(String::as_str).collect();
-            let lacking = if names.is_empty() { String::new() } else { format!("; {} has none", names.join(", ")) };
+            let have = if names.len() == 1 { "has" } else { "have" };
+            let lacking = if names.is_empty() { String::new() } else { format!("; {} {have} none", names.join(", ")) };
             let place = if folder.is_empty() { "beside the splits".to_owned() } else { format!("in {folder}") };
             let what = match kind.with {
                 "coco" => format!("a COCO dataset: its lists are {place}{lacking}"),

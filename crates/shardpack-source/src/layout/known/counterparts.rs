@@ -47,6 +47,11 @@ impl Images {
         None
     }
 
+    /// The folders with images.
+    pub fn folders(&self) -> Vec<String> {
+        self.inner.iter().map(|(at, below)| join(&self.places[*at].0, below)).collect()
+    }
+
     /// Whether the place has images.
     pub fn is_in(&self, place: usize) -> bool {
         self.inner.iter().any(|(at, _)| *at == place)

@@ -14,6 +14,7 @@ use super::{
     super::{containers::are_parts, split_names::words},
     Files, Found, Look, MAX_AROUND, ReadFolders,
     counterparts::join,
+    list_names::is_other,
     stem,
 };
 use crate::{
@@ -42,31 +43,6 @@ const MAX_BYTES: u64 = 256 << 20;
 const PICKED: usize = 16;
 /// The split whose images are likelier to be packed.
 const TRAIN: &str = "train";
-/// Words in names of lists that are not about images to train from.
-const OTHERS: [&str; 21] = [
-    "checksum",
-    "checksums",
-    "class",
-    "classes",
-    "eval",
-    "exif",
-    "license",
-    "log",
-    "logs",
-    "md",
-    "partition",
-    "pred",
-    "prediction",
-    "predictions",
-    "readme",
-    "requirements",
-    "results",
-    "sha",
-    "submission",
-    "sums",
-    "trans",
-];
-
 /// A list with the folder of its paths.
 struct List {
     path: PathBuf,
@@ -298,7 +274,6 @@ fn picked(look: &Look<'_>, folder: &str, levels: usize, are_sounds: bool) -> Vec
 
 /// The lists in a folder. A file with the name of an image or sound is a text of it.
 fn lists_of(files: &Files) -> Vec<String> {
-    let is_other = |name: &str| words(stem(name).as_bytes()).iter().any(|word| OTHERS.contains(&word.as_str()));
     let mut media = files.images();
     SOUNDS.iter().for_each(|extension| media.extend(files.stems(extension)));
     let is_list =

@@ -29,14 +29,21 @@ pub(super) struct Look<'t> {
     pub tree: Tree<'t>,
     /// Folders that the user calls splits.
     pub splits: &'t [String],
-    /// The folder in the tree whose layout is looked at; empty for the tree.
+    /// The inspected folder, relative to the tree; empty for the tree.
     pub inside: String,
     read: &'t ReadFolders,
 }
 
 /// Names in the folders that were read: most layouts look at the same ones.
 #[derive(Default)]
-pub(super) struct ReadFolders(RefCell<HashMap<PathBuf, Rc<Names>>>);
+pub(super) struct ReadFolders(RefCell<Kept>);
+
+/// Names by folder, and their number.
+#[derive(Default)]
+struct Kept {
+    folders: HashMap<PathBuf, Rc<Names>>,
+    names: usize,
+}
 
 /// Names in a folder, sorted.
 #[derive(Default)]
@@ -50,16 +57,17 @@ impl ReadFolders {
     const MAX_NAMES: usize = 1 << 20;
 
     fn get(&self, path: &Path, read: impl FnOnce() -> Names) -> Rc<Names> {
-        if let Some(known) = self.0.borrow().get(path) {
+        if let Some(known) = self.0.borrow().folders.get(path) {
             return Rc::clone(known);
         }
         let names = Rc::new(read());
         let mut kept = self.0.borrow_mut();
-        let count = |names: &Names| names.folders.len() + names.files.len();
-        if kept.values().map(|names| count(names)).sum::<usize>() + count(&names) > Self::MAX_NAMES {
-            kept.clear();
+        let count = 1 + names.folders.len() + names.files.len();
+        if kept.names + count > Self::MAX_NAMES {
+            *kept = Kept::default();
         }
-        kept.insert(path.to_owned(), Rc::clone(&names));
+        kept.names += count;
+        kept.folders.insert(path.to_owned(), Rc::clone(&names));
         names
     }
 }
@@ -72,6 +80,11 @@ impl<'t> Look<'t> {
     /// The same for the folder `inside`.
     pub fn within(&self, inside: String) -> Self {
         Self { inside, ..*self }
+    }
+
+    /// Folders between the tree and the inspected folder, the latter counted.
+    pub fn depth(&self) -> usize {
+        if self.inside.is_empty() { 0 } else { self.inside.split('/').count() }
     }
 
     /// The path of a file or folder in the folder that is looked at.

@@ -10,6 +10,7 @@ mod cityscapes;
 mod class_masks;
 mod coco;
 mod counterparts;
+mod list_names;
 pub(crate) mod listed;
 mod listed_masks;
 mod look;
@@ -35,7 +36,7 @@ use look::{Files, Look, MAX_BELOW_SPLIT, MAX_SPLITS, ReadFolders, stem};
 pub(crate) use listed_masks::refuse as refuse_masks;
 
 /// Layouts in the order in which they are tried.
-const LAYOUTS: [Find; 17] = [
+const LAYOUTS: [Find; 18] = [
     yolo::find,
     voc::find,
     cityscapes::find,
@@ -49,6 +50,7 @@ const LAYOUTS: [Find; 17] = [
     side_by_side::find,
     split_in_name::find,
     counterparts::find,
+    coco::find_csv,
     one_file::find,
     transcripts::find,
     sound::find,
@@ -359,6 +361,20 @@ mod tests {
                 "image_id,bbox\n1,\"[1, 2, 3, 4]\"\n1,\"[1, 2, 3, 5]\"\n",
                 Some("--splits '{split}' --with 'boxes=csv:../{parent}.csv' --on-missing empty"),
             ),
+            // The list of a split has another form of name.
+            (
+                &["train/1.jpg", "validation/2.jpg", "oid-train-bbox.csv", "validation-bbox.csv"],
+                "image_id,bbox\n1,\"[1, 2, 3, 4]\"\n1,\"[1, 2, 3, 5]\"\n",
+                None,
+            ),
+            (
+                &["train/1.jpg", "validation/2.jpg", "train-bbox.csv", "validation-bbox.csv", "test.csv"],
+                "image_id,bbox\n1,\"[1, 2, 3, 4]\"\n1,\"[1, 2, 3, 5]\"\n",
+                Some("--splits '{split}' --with 'boxes=csv:../{parent}-bbox.csv' --on-missing empty"),
+            ),
+            // Of other images, and of predictions.
+            (&["imgs/1.jpg", "boxes.csv"], "image,x,y,w,h\n7,1,2,3,4\n7,1,2,3,5\n", None),
+            (&["imgs/1.jpg", "predictions.csv"], "image,x,y,w,h\n1,1,2,3,4\n1,1,2,3,5\n", None),
             (
                 &["imgs/1.jpg", "boxes.csv"],
                 "image,x,y,w,h\n1,1,2,3,4\n1,1,2,3,5\n",

@@ -1,37 +1,36 @@
 //! Images in one folder, and one file with their boxes, of COCO or CSV: `images` with `annotations/instances_default.json` (CVAT), `result.json` (Label
 //! Studio), `annotations.json` or `labels.json` (FiftyOne), `_annotations.csv` (Roboflow), in the folder of the images or above.
 
+use std::collections::HashSet;
+
 use super::{
-    Found, Look,
+    Files, Found, INNER, LAYOUTS, Look, MAX_AROUND, MAX_SPLITS,
     counterparts::{Images, join},
-    on_missing,
+    list_names::is_other,
+    on_missing, stem,
 };
-use crate::boxes;
+use crate::{boxes, names};
 
 /// Folders that files with annotations are in, beside the images.
 const FOLDERS: [&str; 3] = ["", "annotations", "labels"];
+/// The table of Roboflow, whose images may have a box each.
+const ROBOFLOW: &str = "_annotations.csv";
+
 /// A kind of files.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
     pub extension: &'static str,
     /// Value of `--with`.
     pub with: &'static str,
-    /// Whether a file of this name that begins so is one.
-    pub is: fn(&str, &[u8]) -> bool,
-    /// Whether an image without boxes is in no file.
-    pub lacks_empty: bool,
+    /// Whether the file at a path is one, for images in these folders.
+    pub is: fn(&Look<'_>, &str, &[String]) -> bool,
+    /// Whether the file leaves out images without boxes.
+    lacks_empty: bool,
 }
 
 pub(super) const COCO: Kind =
-    Kind { extension: "json", with: "coco", is: |_, start| is_coco(start), lacks_empty: false };
-const CSV: Kind = Kind {
-    extension: "csv",
-    with: "csv",
-    // As Roboflow calls it.
-    is: |name, start| name == "_annotations.csv" || boxes::is_table(start),
-    lacks_empty: true,
-};
-pub(super) const KINDS: [Kind; 2] = [COCO, CSV];
+    Kind { extension: "json", with: "coco", is: |look, path, _| is_coco(&look.start(path)), lacks_empty: false };
+pub(super) const CSV: Kind = Kind { extension: "csv", with: "csv", is: is_csv, lacks_empty: true };
 
 impl Kind {
     /// The options for the file at `path`; `lacking` images are in none.
@@ -46,10 +45,14 @@ const MEMBERS: [&[u8]; 3] = [b"\"images\"", b"\"annotations\"", b"\"categories\"
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     // The only folder is looked at by itself.
-    if look.only_folder().is_some_and(|inside| below(&look.within(inside)).is_some()) {
-        return None;
-    }
-    let Some(splits) = look.split_folders() else { return below(look).map(|one| one.found(None)) };
+    let is_known = |inside: String| {
+        let inner = look.within(inside);
+        LAYOUTS[..INNER].iter().any(|find| find(&inner).is_some())
+    };
+    let is_inside = || look.only_folder().is_some_and(is_known);
+    let Some(splits) = look.split_folders() else {
+        return below(look).filter(|_| look.depth() >= MAX_AROUND || !is_inside()).map(|one| one.found(None));
+    };
     let of_split = |split: &String| below(&look.within(join(&look.inside, split)));
     let all: Vec<OneFile> = splits.iter().map(of_split).collect::<Option<_>>()?;
     let first = all.first().cloned()?;
@@ -64,43 +67,100 @@ struct OneFile {
     /// Levels of folders above an image.
     levels: usize,
     file: String,
+    /// Other files of the kind.
+    others: Vec<String>,
     extension: &'static str,
 }
 
 impl OneFile {
     fn found(&self, splits: Option<&[String]>) -> Found {
-        let Self { images, levels, file, extension } = self;
+        let Self { images, levels, file, others, extension } = self;
         let mut options = Vec::new();
         if let Some(splits) = splits {
             options.push(("--splits", splits.join(",")));
         } else if !images.is_empty() {
             options.push(("--include", format!("{images}/**")));
         }
-        let kind = KINDS.iter().find(|kind| kind.extension == *extension).unwrap_or(&COCO);
+        let kind = if *extension == CSV.extension { CSV } else { COCO };
         options.extend(kind.options(&format!("{}{file}", "../".repeat(*levels)), 0));
         let before = if splits.is_some() { "splits of images" } else { "images" };
-        let what = format!("{before} with their annotations in {file}");
+        let others = if others.is_empty() { String::new() } else { format!(", and others in {}", others.join(", ")) };
+        let what = format!("{before} with their annotations in {file}{others}");
         Found::new(what, options, "packs each image with its boxes and their class numbers")
     }
 }
 
-/// The only file with boxes of the folder that is looked at.
+/// The file with boxes of the folder that is looked at: the only one of COCO, or the CSV with the shortest name.
 fn below(look: &Look<'_>) -> Option<OneFile> {
     let images = folder_of_images(look)?;
     let found = Images::find(look, vec![(images.clone(), String::new())])?;
-    let mut files = Vec::new();
+    let in_folders = found.folders();
+    let image_files: Vec<Files> = in_folders.iter().take(MAX_SPLITS).map(|folder| look.files(folder)).collect();
+    // A file with the name of an image is about that image.
+    let images_of_files: HashSet<&str> = image_files.iter().flat_map(Files::images).collect();
+    let mut paths = Vec::new();
     for folder in FOLDERS.iter().copied().chain([images.as_str()].into_iter().filter(|one| !one.is_empty())) {
-        for name in look.files(folder).0 {
-            let path = join(folder, &name);
-            let has_extension =
-                |kind: &&Kind| name.strip_suffix(kind.extension).is_some_and(|stem| stem.ends_with('.'));
-            let kind = KINDS.iter().find(has_extension).filter(|kind| (kind.is)(&name, &look.start(&path)));
-            files.extend(kind.map(|kind| (path, kind.extension)));
-        }
+        let files = look.files(folder);
+        let others = files.0.iter().filter(|name| !images_of_files.contains(stem(name)));
+        paths.extend(others.map(|name| join(folder, name)));
     }
-    let [(file, extension)] = <[(String, &str); 1]>::try_from(files).ok()?;
     let levels = found.levels() + usize::from(!images.is_empty());
-    Some(OneFile { images, levels, file, extension })
+    let of_kind = |kind: &Kind| -> Vec<String> {
+        let has_extension = |path: &&String| has_extension(path, kind.extension);
+        let paths = paths.iter().filter(has_extension).filter(|path| (kind.is)(look, path, &in_folders));
+        paths.cloned().collect()
+    };
+    let one = |file: String, others: Vec<String>, extension| OneFile { images, levels, file, others, extension };
+    let of_coco = of_kind(&COCO);
+    if let [file] = &of_coco[..] {
+        return Some(one(file.clone(), Vec::new(), COCO.extension));
+    }
+    let mut of_csv = of_kind(&CSV);
+    of_csv.sort_by_key(String::len);
+    let is_clear = of_coco.is_empty() && !of_csv.is_empty() && !lists_classes(look, &paths, &in_folders);
+    is_clear.then(|| one(of_csv.remove(0), of_csv, CSV.extension))
+}
+
+pub(super) fn has_extension(path: &str, extension: &str) -> bool {
+    path.strip_suffix(extension).is_some_and(|stem| stem.ends_with('.'))
+}
+
+/// Whether the file at `path` is a table of boxes of images in `folders`.
+fn is_csv(look: &Look<'_>, path: &str, folders: &[String]) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let Some(names) = (!is_other(name)).then(|| boxes::images_of_table(&look.start(path))).flatten() else {
+        return false;
+    };
+    let files: Vec<Files> = folders.iter().take(MAX_SPLITS).map(|folder| look.files(folder)).collect();
+    let is_image = |name: &String| {
+        let file = name.rsplit('/').next().unwrap_or(name);
+        files.iter().any(|files| files.0.iter().any(|own| own == file || stem(own) == file))
+    };
+    let is_known = name == ROBOFLOW && names.len() < 2;
+    is_known || names.iter().any(is_image) && (name == ROBOFLOW || has_repeated(&names))
+}
+
+fn has_repeated(names: &[String]) -> bool {
+    let mut seen = HashSet::new();
+    !names.iter().all(|name| seen.insert(name))
+}
+
+/// Whether a CSV without boxes names images in `folders`: a list of their classes, which is the better question.
+fn lists_classes(look: &Look<'_>, paths: &[String], folders: &[String]) -> bool {
+    let images: HashSet<String> = folders
+        .iter()
+        .take(MAX_SPLITS)
+        .flat_map(|folder| look.files(folder).0)
+        .filter(|name| names::is_image(name.as_bytes()))
+        .collect();
+    let names_images = |path: &&String| {
+        let start = look.start(path);
+        let mut words = start.split(|byte| b"\"\n\r\t,;| /".contains(byte));
+        let is_image = |word: &[u8]| str::from_utf8(word).is_ok_and(|word| images.contains(word));
+        boxes::images_of_table(&start).is_none() && words.any(is_image)
+    };
+    let is_list = |path: &&String| has_extension(path, CSV.extension) && !is_other(path);
+    paths.iter().filter(is_list).any(|path| names_images(&path))
 }
 
 /// The only folder with images; empty if they are right in the source.
