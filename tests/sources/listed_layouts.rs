@@ -19,7 +19,7 @@ struct Listed {
     components: &'static [&'static str],
 }
 
-const LISTED: [Listed; 17] = [
+const LISTED: [Listed; 18] = [
     Listed {
         name: "CelebA",
         files: &["img_align_celeba/000001.jpg", "img_align_celeba/000002.jpg", "img_align_celeba/000003.jpg"],
@@ -40,6 +40,18 @@ const LISTED: [Listed; 17] = [
         splits: &[("", 3)],
         classes: 0,
         components: &["jpg", "json"],
+    },
+    Listed {
+        name: "StyleGAN",
+        files: &["00000/img00000000.jpg", "00000/img00000001.jpg", "00001/img00001000.jpg"],
+        lists: &[(
+            "dataset.json",
+            r#"{"labels": [["00000/img00000000.jpg", 1], ["00000/img00000001.jpg", 0], ["00001/img00001000.jpg", 1]]}"#,
+        )],
+        command: "SRC/dataset.json DST",
+        splits: &[("", 3)],
+        classes: 2,
+        components: &["jpg"],
     },
     Listed {
         name: "ESC-50",

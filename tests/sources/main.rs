@@ -43,6 +43,7 @@ mod litdata;
 mod lmdb;
 mod lmdb_damage;
 mod lmdb_options;
+mod mapped_lists;
 mod mmlab;
 mod multi_label;
 mod named_boxes;

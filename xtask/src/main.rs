@@ -56,8 +56,8 @@ cargo xtask dist                               make what a release hands out, in
 
   test: CI=true asks the readers of others too, and clippy, rustdoc and cargo-deny; --full all that, fuzzing and sweeps
   bench: --quick takes 3 rounds instead of 5, --rounds N takes N; --small K makes trees K times as small and leaves docs/ alone;
-         rows: pack peers formats format-peers convert lmdb values selection resize cold slow verify read raw parts training training-peers
-               loops waits scale listing
+         rows: pack peers formats format-peers convert lmdb values rows selection resize cold slow verify read raw augment parts training
+               training-peers loops samples waits stores buckets scale listing targets
          training, training-peers, waits: --photos FOLDER takes its JPEGs and leaves docs/ alone; --under WORDS puts them before each
                command that reads, as in --under 'taskset -c 0,1'
          --before PROGRAM compares with an earlier build in rows pack, cold, read, convert and stores, and leaves docs/ alone

@@ -16,7 +16,8 @@ use crate::{
     steps::{END, Step, Steps},
 };
 
-/// Lanes in lockstep: the fastest number on two processors.
+/// Lanes in lockstep: the fastest number on two processors. Pairs of steps, as `stream` looks them up, are slower in lanes: other lanes fill the time
+/// that a pair saves.
 pub(crate) const LANES: usize = 3;
 
 /// Zeros behind the bytes of a segment: what a step may read at the last bit.

@@ -6,24 +6,20 @@
 //!
 //! Specification: MMEngine 0.10, `BaseDataset.load_data_list`.
 
-use std::{io::Read, path::Path};
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use shardpack_format::{Error, Result, regular};
+use shardpack_format::{Error, Result};
 
 use super::{
     jsonl::{Classes, read_objects},
     rows::Rows,
 };
-use crate::{monitor::Monitor, sys};
+use crate::monitor::Monitor;
 
 /// The member with an image's file name.
 pub(super) const IMG_PATH: &[u8] = b"\"img_path\"";
 /// The member that identifies an OpenMMLab list.
 const DATA_LIST: &[u8] = b"\"data_list\"";
-/// Bytes at the start of a file that are searched for it.
-const SNIFFED_BYTES: u64 = 1 << 20;
 
 #[derive(Deserialize)]
 struct Top<'a> {
@@ -40,15 +36,9 @@ struct Meta {
     classes: serde_json::Value,
 }
 
-/// Whether the file at `path`, a JSON object, is an OpenMMLab list.
-///
-/// # Errors
-/// If the file cannot be read.
-pub(super) fn is(path: &Path) -> Result<bool> {
-    let failed = |e| sys::io_error("cannot read", path, e);
-    let mut first = Vec::new();
-    regular::open(path).map_err(failed)?.take(SNIFFED_BYTES).read_to_end(&mut first).map_err(failed)?;
-    Ok(first.windows(DATA_LIST.len()).any(|window| window == DATA_LIST))
+/// Whether a JSON object that begins so is an OpenMMLab list.
+pub(super) fn is(start: &[u8]) -> bool {
+    start.windows(DATA_LIST.len()).any(|window| window == DATA_LIST)
 }
 
 /// Reads a whole file.

@@ -1,4 +1,4 @@
-//! Reads a list of images: a CSV, JSONL, Parquet or text file, or a COCO or OpenMMLab file. Each row names a file and
+//! Reads a list of images: a CSV, JSONL, Parquet or text file, or a file of COCO, OpenMMLab or StyleGAN. Each row names a file and
 //! may add label, split and other fields.
 //!
 //! Holds at all times: no list can make `pack` read a file outside the root. A sample's text has the list's numbers to
@@ -16,6 +16,7 @@ pub(crate) mod json;
 mod jsonl;
 mod label_value;
 mod lines;
+mod mapping;
 mod members;
 mod mmlab;
 mod multi_label;
@@ -75,6 +76,9 @@ const EXTENSIONS: [(&str, Kind); 9] = [
     ("parquet", Kind::Parquet),
 ];
 
+/// Bytes at the start of a list in JSON that tell its kind.
+const SNIFFED_BYTES: u64 = 1 << 20;
+
 /// A list of images.
 #[derive(Clone, Debug)]
 pub struct List {
@@ -96,6 +100,16 @@ pub(crate) fn is_called_text(path: &Path) -> bool {
 fn kind_of(path: &Path) -> Option<Kind> {
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();
     EXTENSIONS.iter().find(|(known, _)| *known == extension).map(|(_, kind)| *kind)
+}
+
+/// The kind of a list in JSON that begins so.
+fn kind_of_json(start: &[u8]) -> Kind {
+    match start.trim_ascii_start() {
+        [b'[', ..] => Kind::Array,
+        start if mmlab::is(start) => Kind::MmLab,
+        start if mapping::is(start) => Kind::Mapping,
+        _ => Kind::Coco,
+    }
 }
 
 /// Whether `path` is a list, by its extension. A Parquet file is a list if it holds no images and has a column of
@@ -141,16 +155,12 @@ impl List {
                 false => error.help("shardpack convert reads shards"),
             }
         })?;
-        let mut file = regular::open(path).map_err(|e| sys::io_error("cannot open", path, e))?;
+        let file = regular::open(path).map_err(|e| sys::io_error("cannot open", path, e))?;
         if kind == Kind::Coco {
-            let mut first = [0; 64];
-            let read = file.read(&mut first).map_err(|e| sys::io_error("cannot read", path, e))?;
-            let first = first[..read].strip_prefix(json::BOM).unwrap_or(&first[..read]).trim_ascii_start();
-            if first.starts_with(b"[") {
-                kind = Kind::Array;
-            } else if mmlab::is(path)? {
-                kind = Kind::MmLab;
-            }
+            let mut first = Vec::new();
+            let read = file.take(SNIFFED_BYTES).read_to_end(&mut first);
+            read.map_err(|e| sys::io_error("cannot read", path, e))?;
+            kind = kind_of_json(first.strip_prefix(json::BOM).unwrap_or(&first));
         }
         let label = columns.label.as_deref().filter(|label| *label != coco::CATEGORY_ID);
         let files = columns.files.iter().map(String::as_str).find(|value| *value != file_columns::NONE);
@@ -271,6 +281,7 @@ impl List {
             Kind::Parquet => parquet::read(open()?, rows, monitor),
             Kind::Coco => coco::read(&self.whole()?, rows, monitor),
             Kind::MmLab => mmlab::read(&self.whole()?, rows, monitor),
+            Kind::Mapping => mapping::read(&self.whole()?, rows, monitor),
         };
         read.map_err(|error| error.in_file(&self.path))
     }

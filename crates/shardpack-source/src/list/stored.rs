@@ -49,6 +49,8 @@ pub(crate) enum Kind {
     Parquet,
     Coco,
     MmLab,
+    /// A JSON object of files.
+    Mapping,
 }
 
 /// A list as a plan file stores it.

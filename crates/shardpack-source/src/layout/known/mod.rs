@@ -24,6 +24,7 @@ mod split_classes;
 mod split_coco;
 mod split_in_name;
 mod split_masks;
+mod stylegan;
 mod transcripts;
 mod voc;
 mod yolo;
@@ -36,7 +37,8 @@ use look::{Files, Look, MAX_BELOW_SPLIT, MAX_SPLITS, ReadFolders, stem};
 pub(crate) use listed_masks::refuse as refuse_masks;
 
 /// Layouts in the order in which they are tried.
-const LAYOUTS: [Find; 18] = [
+const LAYOUTS: [Find; 19] = [
+    stylegan::find,
     yolo::find,
     voc::find,
     cityscapes::find,

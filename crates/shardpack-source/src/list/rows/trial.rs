@@ -6,7 +6,7 @@ use shardpack_format::Result;
 use shardpack_reader::StoreSettings;
 
 use super::{
-    super::{Columns, List, csv, jsonl, stored::Kind},
+    super::{Columns, List, csv, jsonl, mapping, stored::Kind},
     Rows,
     found::own_labels,
 };
@@ -82,6 +82,7 @@ impl Start {
             Kind::Text => csv::read(self.lines(most), (true, false), &mut rows, &Silent),
             Kind::Jsonl => jsonl::read(|| Ok(self.lines(most)), &mut rows, &Silent),
             Kind::Array => jsonl::read_first(&self.bytes, most, &mut rows, &Silent),
+            Kind::Mapping => mapping::read_first(&self.bytes, most, &mut rows, &Silent),
             Kind::Parquet | Kind::Coco | Kind::MmLab => return None,
         };
         rows.trial().ok().filter(|trial| trial.rows > 0)
@@ -141,6 +142,11 @@ mod tests {
                 (32, 32, false, false, true),
             ),
             ("d.json", array.clone(), (32, 32, false, false, true)),
+            (
+                "m.json",
+                format!("{{{}}}", rows(&|n| format!("\"{n}.jpg\": {},", n % 2)).trim_end_matches(',')),
+                (32, 32, true, false, false),
+            ),
             ("e.odgt", rows(&|n| format!("{{\"ID\": \"{n}\", \"boxes\": []}}\n")), (32, 32, false, false, true)),
             // The start of a longer list ends in a record.
             ("f.csv", long, (16, 16, false, false, true)),

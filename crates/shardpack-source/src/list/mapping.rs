@@ -1,0 +1,197 @@
+//! Reads JSON objects whose members are named after files: `{"a.jpg": 3}`, `{"a.jpg": {"label": 3}}`; and StyleGAN's `dataset.json`,
+//! `{"labels": [["a.png", 3]]}`.
+//!
+//! A value that is no object is the label. The members of an object are those of the row.
+
+use std::{borrow::Cow, fmt};
+
+use serde::{
+    Deserializer as _,
+    de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
+use serde_json::value::RawValue;
+use shardpack_format::{Error, Result};
+
+use super::{
+    jsonl::{Classes, read_objects},
+    members::Members,
+    rows::Rows,
+};
+use crate::{monitor::Monitor, names};
+
+/// Member of StyleGAN's lists.
+const LABELS: &str = "labels";
+/// Members of a row.
+const PATH: &str = "path";
+
+/// Collects the rows of an object, at most `most`.
+struct Collect {
+    rows: Vec<Box<RawValue>>,
+    most: usize,
+    /// Members that are not named after files.
+    others: u64,
+}
+
+impl Collect {
+    fn is_full(&self) -> bool {
+        self.rows.len() >= self.most
+    }
+
+    fn add<E: serde::de::Error>(&mut self, key: &str, value: &RawValue) -> std::result::Result<(), E> {
+        let text = value.get();
+        let key = serde_json::to_string(key).map_err(E::custom)?;
+        let row = match text.strip_prefix('{') {
+            Some(_) if has_path(text) => text.to_owned(),
+            Some(rest) if rest.trim_start().starts_with('}') => format!("{{\"{PATH}\":{key}}}"),
+            Some(rest) => format!("{{\"{PATH}\":{key},{rest}"),
+            None => format!("{{\"{PATH}\":{key},\"label\":{text}}}"),
+        };
+        self.rows.push(RawValue::from_string(row).map_err(E::custom)?);
+        Ok(())
+    }
+}
+
+impl<'de> Visitor<'de> for &mut Collect {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of files")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<(), A::Error> {
+        while !self.is_full()
+            && let Some(key) = map.next_key::<Cow<'de, str>>()?
+        {
+            if is_file(&key) {
+                self.add(&key, map.next_value()?)?;
+            } else if key == LABELS {
+                map.next_value_seed(Pairs(&mut *self))?;
+            } else {
+                self.others += 1;
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// StyleGAN's pairs of a path and a label.
+struct Pairs<'c>(&'c mut Collect);
+
+impl<'de> DeserializeSeed<'de> for Pairs<'_> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> std::result::Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Pairs<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("pairs of a path and a label")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut pairs: A) -> std::result::Result<(), A::Error> {
+        while !self.0.is_full()
+            && let Some((path, label)) = pairs.next_element::<(Cow<'de, str>, &RawValue)>()?
+        {
+            self.0.add(&path, label)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether an object has a path of its own.
+fn has_path(object: &str) -> bool {
+    serde_json::from_str::<Members<'_>>(object).is_ok_and(|Members(all)| all.iter().any(|(name, _)| name == PATH))
+}
+
+fn is_file(name: &str) -> bool {
+    names::is_image(name.as_bytes()) || names::is_sound(name.as_bytes())
+}
+
+/// Whether a JSON file that begins so has members named after files, or StyleGAN's labels.
+pub(super) fn is(start: &[u8]) -> bool {
+    // The start may cut the object.
+    !collect(start, 1).0.rows.is_empty()
+}
+
+/// The rows before the first error, and the error.
+fn collect(bytes: &[u8], most: usize) -> (Collect, serde_json::Result<()>) {
+    let mut all = Collect { rows: Vec::new(), most, others: 0 };
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let read = deserializer.deserialize_map(&mut all).and_then(|()| deserializer.end());
+    (all, read)
+}
+
+/// Reads a whole file.
+///
+/// # Errors
+/// If it is damaged, or a row is wrong.
+pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+    let (all, read) = collect(bytes, usize::MAX);
+    read.map_err(|error| Error::data(format!("no object of files: {error}")))?;
+    if all.others > 0 {
+        rows.note(format!("members of the list that are not named after files are left out: {}", all.others));
+    }
+    add(&all, rows, monitor)
+}
+
+/// Reads the first rows of a file whose end may be cut off, at most `most`.
+pub(super) fn read_first(bytes: &[u8], most: usize, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+    // The error is that of the end.
+    add(&collect(bytes, most).0, rows, monitor)
+}
+
+fn add(all: &Collect, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+    let all: Vec<&RawValue> = all.rows.iter().map(|row| &**row).collect();
+    read_objects(&all, &Classes::default(), rows, monitor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_members_and_pairs() {
+        for (text, expected, others) in [
+            (
+                r#"{"a.jpg": 3, "b.PNG": "x"}"#,
+                &[r#"{"path":"a.jpg","label":3}"#, r#"{"path":"b.PNG","label":"x"}"#][..],
+                0,
+            ),
+            (r#"{"version": [1], "a/\"b.jpg": { "label": 1.50 }}"#, &[r#"{"path":"a/\"b.jpg", "label": 1.50 }"#], 1),
+            (r#"{"a.jpg": {}, "b.wav": {"path": "c.wav"}}"#, &[r#"{"path":"a.jpg"}"#, r#"{"path": "c.wav"}"#], 0),
+            (
+                r#"{"labels": [["0/a.png", 6], ["0/b.png", [0, 1]]]}"#,
+                &[r#"{"path":"0/a.png","label":6}"#, r#"{"path":"0/b.png","label":[0, 1]}"#],
+                0,
+            ),
+        ] {
+            let (all, read) = collect(text.as_bytes(), usize::MAX);
+            assert!(read.is_ok() && is(text.as_bytes()), "{text}: {read:?}");
+            assert_eq!(all.rows.iter().map(|row| row.get()).collect::<Vec<_>>(), expected);
+            assert_eq!(all.others, others, "{text}");
+            // Each start has the first rows, or none.
+            for cut in 0..text.len() {
+                let (all, read) = collect(&text.as_bytes()[..cut], usize::MAX);
+                assert!(
+                    read.is_err() && expected.starts_with(&all.rows.iter().map(|row| row.get()).collect::<Vec<_>>())
+                );
+            }
+        }
+        for text in [
+            "{}",
+            "[]",
+            "",
+            "7",
+            r#"{"images": [], "annotations": []}"#,
+            r#"{"labels": null}"#,
+            r#"{"labels": ["a.png"]}"#,
+        ] {
+            assert!(!is(text.as_bytes()), "{text}");
+        }
+    }
+}
