@@ -13,7 +13,7 @@ use crate::{
     bits::has_ff,
     memory::reserve,
     simd::{Block, Level, Vector, by_level},
-    steps::{END, Step, Steps},
+    steps::{END, Steps},
 };
 
 /// Lanes in lockstep: the fastest number on two processors. Pairs of steps, as `stream` looks them up, are slower in lanes: other lanes fill the time
@@ -59,15 +59,12 @@ pub(crate) struct Unit {
     pub(crate) channel: usize,
 }
 
-/// What follows a step in a block.
-#[derive(Clone, Copy, Default)]
-struct Turn {
-    /// The table in the block, and behind it.
-    ac: u32,
-    next_dc: u32,
-    /// The next block.
-    next: u32,
-}
+/// The table of a step in the lower bits, and above [`UNIT`] the number of its block in the MCU.
+type State = u32;
+const UNIT: u32 = 16;
+
+/// What follows a step in a block: the state in the block in the lower half, and that behind it.
+type Turn = u64;
 
 /// The blocks of an MCU, in order.
 pub(crate) struct Mcu {
@@ -79,11 +76,12 @@ pub(crate) struct Mcu {
 impl Mcu {
     /// `None` for no blocks, or more than 10 (ITU-T T.81, B.2.3).
     pub(crate) fn new(blocks: &[Unit]) -> Option<Self> {
-        let (mut units, mut turns) = ([Unit::default(); 10], [Turn::default(); 16]);
+        let (mut units, mut turns) = ([Unit::default(); 10], [0; 16]);
         units.get_mut(..blocks.len()).filter(|_| !blocks.is_empty())?.copy_from_slice(blocks);
         for (at, (unit, turn)) in blocks.iter().zip(&mut turns).enumerate() {
             let next = (at + 1) % blocks.len();
-            *turn = Turn { ac: unit.ac, next_dc: blocks[next].dc, next: next as u32 };
+            let state = |table: State, block: usize| Turn::from(table | (block as u32) << UNIT);
+            *turn = state(unit.ac, at) | state(blocks[next].dc, next) << 32;
         }
         Some(Self { units, turns, count: blocks.len() })
     }
@@ -120,10 +118,9 @@ struct Lane {
     block: usize,
     first_block: usize,
     last_block: usize,
-    /// The block's number in its MCU, the coefficients passed in it, and the table of the next one.
-    unit: u32,
+    state: State,
+    /// Coefficients passed in the block.
     passed: u32,
-    table: u32,
     segment: Option<Segment>,
 }
 
@@ -232,9 +229,8 @@ impl Memory {
             block: first_block,
             first_block,
             last_block,
-            unit: 0,
+            state: mcu.units[0].dc,
             passed: 0,
-            table: mcu.units[0].dc,
             segment: Some(segment),
         })
     }
@@ -331,22 +327,22 @@ fn alone<V: Vector>(lane: &mut Lane, memory: &mut Memory, mcu: &Mcu, steps: &Ste
 fn run<const N: usize>(lanes: [&mut Lane; N], memory: &mut Memory, mcu: &Mcu, steps: &Steps) -> bool {
     let (bytes, coefficients) = (memory.bytes.as_slice(), memory.coefficients.as_mut_slice());
     let (mut bit, mut block, mut last_block) = ([0; N], [0; N], [0; N]);
-    let (mut unit, mut passed, mut table, mut wrong) = ([0; N], [0; N], [0; N], 0_u8);
+    let (mut state, mut passed, mut wrong) = ([0; N], [0; N], 0_u8);
     for (at, lane) in lanes.iter().enumerate() {
         (bit[at], block[at], last_block[at]) = (lane.bit, lane.block, lane.last_block);
-        (unit[at], passed[at], table[at]) = (lane.unit, lane.passed, lane.table);
+        (state[at], passed[at]) = (lane.state, lane.passed);
     }
     'steps: loop {
         for at in 0..N {
             let byte = bit[at] >> 3;
             let Some(word) = bytes.get(byte..byte + 8).and_then(|word| word.first_chunk()) else { return true };
             let bits = u64::from_be_bytes(*word) << (bit[at] & 7);
-            let mut step = steps.short(table[at], bits);
-            if step == Step::NONE {
-                let Some(long) = steps.long(table[at], bits) else { return true };
+            let mut step = steps.short(state[at], bits);
+            if step.is_long() {
+                let Some(long) = steps.long(state[at] & 0xFFFF, bits) else { return true };
                 step = long;
             }
-            let turn = mcu.turns[(unit[at] & 15) as usize];
+            let turn = mcu.turns[(state[at] >> UNIT & 15) as usize];
             let now = passed[at] + step.passed();
             let position = POSITIONS[now as usize & 255];
             bit[at] += step.bits() as usize;
@@ -355,8 +351,7 @@ fn run<const N: usize>(lanes: [&mut Lane; N], memory: &mut Memory, mcu: &Mcu, st
             let is_end = now >= 64;
             block[at] += usize::from(is_end);
             passed[at] = select_unpredictable(is_end, 0, now);
-            table[at] = select_unpredictable(is_end, turn.next_dc, turn.ac);
-            unit[at] = select_unpredictable(is_end, turn.next, unit[at]);
+            state[at] = select_unpredictable(is_end, (turn >> 32) as State, turn as State);
         }
         for at in 0..N {
             if block[at] == last_block[at] {
@@ -366,7 +361,7 @@ fn run<const N: usize>(lanes: [&mut Lane; N], memory: &mut Memory, mcu: &Mcu, st
     }
     for (at, lane) in lanes.into_iter().enumerate() {
         (lane.bit, lane.block) = (bit[at], block[at]);
-        (lane.unit, lane.passed, lane.table) = (unit[at], passed[at], table[at]);
+        (lane.state, lane.passed) = (state[at], passed[at]);
     }
     wrong & OVER != 0
 }

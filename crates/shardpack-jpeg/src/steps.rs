@@ -7,7 +7,7 @@
 use crate::huffman::{Codes, LOOK, LOOKS, Lookup};
 
 /// A step in one number: the value in the upper 16 bits, then the number of bits, then the coefficients passed, in 8 bits
-/// each.
+/// each. If the value is too long for a lookup, the number of bits is 0, and the bits of the code and of the value are in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step(u32);
 
@@ -15,11 +15,23 @@ pub(crate) struct Step(u32);
 pub(crate) const END: u32 = 128;
 
 impl Step {
-    /// The step is too long for a lookup, or its bits are not a code.
-    pub(crate) const NONE: Step = Step(0);
+    /// The code is too long for a lookup, or its bits are not a code.
+    const NONE: Step = Step(0);
 
     fn new(value: i16, bits: u32, passed: u32) -> Self {
         Self((value as u16 as u32) << 16 | bits << 8 | passed)
+    }
+
+    /// A step whose value is too long for a lookup, by its symbol and the bits of its code; [`Self::NONE`] for a value of more than 15 bits.
+    fn unread(symbol: u8, length: u32, is_dc: bool) -> Self {
+        let (run, size) = run_and_size(symbol, is_dc);
+        if size > 15 { Self::NONE } else { Self((length << 8 | size) << 16 | (run + 1)) }
+    }
+
+    /// Whether the step is too long for a lookup, or its bits are not a code.
+    #[inline(always)]
+    pub(crate) fn is_long(self) -> bool {
+        self.0 & 0xFF00 == 0
     }
 
     #[inline(always)]
@@ -41,19 +53,28 @@ impl Step {
     /// The step that the code of `length` bits for `symbol` begins, with the bits behind the code at the top of `rest`. `None`
     /// for a DC difference of more than 15 bits.
     fn of_symbol(symbol: u8, length: u32, rest: u64, is_dc: bool) -> Option<Self> {
-        let (run, size) = if is_dc { (0, u32::from(symbol)) } else { (u32::from(symbol >> 4), u32::from(symbol & 15)) };
+        let (run, size) = run_and_size(symbol, is_dc);
         match (size, is_dc) {
             (0, false) if run < 15 => Some(Self::new(0, length, END)),
             (0, _) => Some(Self::new(0, length, run + 1)),
-            (1..=15, _) => {
-                let value = (rest >> (64 - size)) as i32;
-                // A value that begins with a 0 is negative.
-                let value = if value >> (size - 1) == 0 { value + 1 - (1 << size) } else { value };
-                Some(Self::new(value as i16, length + size, run + 1))
-            }
+            (1..=15, _) => Some(Self::of_value(length, size, run + 1, rest)),
             _ => None,
         }
     }
+
+    /// The step with the value of `size` bits, 1 to 15, at the top of `rest`.
+    #[inline(always)]
+    fn of_value(length: u32, size: u32, passed: u32, rest: u64) -> Self {
+        let value = (rest >> (64 - size)) as i32;
+        // A value that begins with a 0 is negative.
+        let value = if value >> (size - 1) == 0 { value + 1 - (1 << size) } else { value };
+        Self::new(value as i16, length + size, passed)
+    }
+}
+
+/// The zeros before a value, and the bits of the value.
+fn run_and_size(symbol: u8, is_dc: bool) -> (u32, u32) {
+    if is_dc { (0, symbol.into()) } else { ((symbol >> 4).into(), (symbol & 15).into()) }
 }
 
 /// One or two steps of a block in one number: their values in the upper 32 bits, the coefficients that both pass and that the first passes, and
@@ -118,12 +139,16 @@ impl Steps {
         let short = self.short.get_mut(first..first + LOOKS)?;
         short.fill(Step::NONE);
         codes.each(|code, length, symbol| {
-            let size = u32::from(if is_dc { symbol } else { symbol & 15 });
-            let Some(free) = LOOK.checked_sub(length + size) else { return };
+            let (_, size) = run_and_size(symbol, is_dc);
+            let Some(behind) = LOOK.checked_sub(length) else { return };
+            let at = (code as usize) << behind;
+            let Some(free) = behind.checked_sub(size) else {
+                return short[at..at + (1 << behind)].fill(Step::unread(symbol, length, is_dc));
+            };
             for value in 0..1_u64 << size {
                 let rest = if size == 0 { 0 } else { value << (64 - size) };
                 let Some(step) = Step::of_symbol(symbol, length, rest, is_dc) else { return };
-                let at = ((code as usize) << size | value as usize) << free;
+                let at = at | (value as usize) << free;
                 short[at..at + (1 << free)].fill(step);
             }
         });
@@ -143,8 +168,8 @@ impl Steps {
         for (looked, pair) in pairs.iter_mut().enumerate() {
             let one = short[looked];
             let next = short[(looked << one.bits()) % LOOKS];
-            let has_next = next != Step::NONE && one.passed() < END && one.bits() + next.bits() <= LOOK;
-            *pair = match (one == Step::NONE, has_next) {
+            let has_next = !next.is_long() && one.passed() < END && one.bits() + next.bits() <= LOOK;
+            *pair = match (one.is_long(), has_next) {
                 (true, _) => Pair::NONE,
                 (false, true) => Pair::of(one, next, next.passed(), next.bits()),
                 (false, false) => Pair::single(one),
@@ -160,8 +185,8 @@ impl Steps {
         if pair != Pair::NONE { Some(pair) } else { self.long(table, fill()).map(Pair::single) }
     }
 
-    /// The step of `table` that these bits, highest first, begin with; [`Step::NONE`] if it is longer than a lookup, or no code
-    /// begins so.
+    /// The step of `table` that these bits, highest first, begin with; [`Step::is_long`] if it is longer than a lookup, or no code
+    /// begins so. Bits of `table` above all tables are ignored.
     #[inline(always)]
     pub(crate) fn short(&self, table: u32, bits: u64) -> Step {
         self.short[(table as usize + (bits >> (64 - LOOK)) as usize) % (TABLES * LOOKS)]
@@ -171,12 +196,19 @@ impl Steps {
     #[inline(always)]
     pub(crate) fn next(&self, table: u32, bits: u64) -> Option<Step> {
         let step = self.short(table, bits);
-        if step != Step::NONE { Some(step) } else { self.long(table, bits) }
+        if step.is_long() { self.long(table, bits) } else { Some(step) }
     }
 
     #[cold]
     #[inline(never)]
     pub(crate) fn long(&self, table: u32, bits: u64) -> Option<Step> {
+        let Step(step @ 1..) = self.short(table, bits) else { return self.find(table, bits) };
+        let (length, size) = (step >> 24, step >> 16 & 0xFF);
+        // Others are not made.
+        (1..=15).contains(&size).then(|| Step::of_value(length, size, step & 0xFF, bits << length))
+    }
+
+    fn find(&self, table: u32, bits: u64) -> Option<Step> {
         let (lookup, is_dc) = self.lookups.get(table as usize / LOOKS)?;
         let (symbol, length) = lookup.find((bits >> 48) as u32)?;
         Step::of_symbol(symbol, length, bits << length, *is_dc)
@@ -232,7 +264,7 @@ mod tests {
             assert_eq!(pair.is_some(), first.is_some(), "{looked:b}");
             let (Some(pair), Some(first)) = (pair, first) else { continue };
             let next = steps.short(table, bits << first.bits());
-            let has_next = first.passed() < END && next != Step::NONE && first.bits() + next.bits() <= LOOK;
+            let has_next = first.passed() < END && !next.is_long() && first.bits() + next.bits() <= LOOK;
             let (value, bits, passed) = match has_next {
                 true => (next.value(), first.bits() + next.bits(), first.passed() + next.passed()),
                 false => (first.value(), first.bits(), first.passed()),
