@@ -23,6 +23,17 @@ pub const ROWS: &[Row] = &[
         &["pack @lists/l.csv DST --root SRC", "pack @lists/l.csv @x --root /"],
     ),
     (
+        "boxes of other images",
+        |bench| {
+            let csv = r"$ mkdir @csv && cp $(ls SRC/*/*.jpg|head -n1) @csv/1.jpg && printf 'image,xmin,ymin,xmax,ymax,label\n2.jpg,0,0,1,1,a\n' > @csv/b.csv";
+            go(bench, &[csv]);
+        },
+        "pack @csv DST --no-labels --with boxes=csv:b.csv",
+        1,
+        "names in the list are matched from the end of the path, with or without extension",
+        &["$ sed -i s/2.jpg/1/ @csv/b.csv", "pack @csv DST --no-labels --with boxes=csv:b.csv"],
+    ),
+    (
         "COCO without images",
         |bench| {
             let coco = r#"$ mkdir @coco && echo '{"images":[{"id":1,"file_name":"1.jpg"}],"annotations":[],"categories":[]}' > @coco/c.json"#;
