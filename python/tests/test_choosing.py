@@ -51,7 +51,8 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "aesthetic": np.float32(number % 97 / 10),
                 "tokens": number % 50,
                 "caption": f"cat {number % 4}",
-                "meta": {"score": number % 5, "tags": ["a"], "source": {"name": "web" if number % 3 else "lab"}},
+                "meta": {"score": number % 5, "tags": ["a"] * (number % 3), "source": {"name": "web" if number % 3 else "lab"}},
+                "spans": np.full((number % 5, 2), number, np.int16),
                 "label": number % 4,
             }
             if number % 7:
@@ -81,6 +82,12 @@ def test_a_condition_selects_as_numpy_does(scored: Path) -> None:
         ("score > 100", lambda one: value(one, "score") is not None and value(one, "score") > 100),
         ("not score > 100", lambda one: value(one, "score") is not None and not value(one, "score") > 100),
         ("score is missing", lambda one: value(one, "score") is None),
+        ("len(spans) > 0", lambda one: len(value(one, "spans")) > 0),
+        (
+            "1 <= len(`spans.npy`) < 4 and len(meta.tags) = 2 and len(x) in (3, 5)",
+            lambda one: 1 <= len(value(one, "spans")) < 4 and len(value(one, "meta")["tags"]) == 2,
+        ),
+        ("len(meta.nothing) is missing and label = 1", lambda one: one.label == 1),
     ]:
         expected = [sample.number for sample in samples if naive(sample)]
         made = loader(scored, where=condition, epochs=1)
@@ -129,6 +136,10 @@ def test_a_condition_that_does_not_fit_is_refused(scored: Path) -> None:
         ("x > 5", "x.npy is an array of several values"),
         ("meta.tags = 'a'", "meta.json has lists"),
         ("aesthetic > 100", "no samples"),
+        ("len(label) > 5", "len.label.: a single value has no length"),
+        ("len(caption) > 5", "len.caption.*: neither an array nor a list"),
+        ("len(spans > 5", "character 11: expected .$"),
+        ("len(5) > 5", "character 5: expected a component"),
         (5, "text is wanted"),
     ]:
         with pytest.raises(shardpack.Error, match=said):

@@ -53,8 +53,10 @@ fn members_of_objects_are_fields_and_others_are_counted() {
     let root = bench.src().join("img");
     pack(&captions, &packed, &["--root", root.to_str().unwrap()]).code(0);
     assert_eq!(text(one(&samples(&packed), "1.jpg"), "json").unwrap(), r#"{"label":["a dog"]}"#);
-    for damaged in [r#"{"img/0.jpg": 1"#, r#"{"img/0.jpg": 1} x"#, r#"{"labels": [["img/0.jpg", 1], 7]}"#] {
+    for damaged in [r#"{"img/0.jpg": 1"#, r#"{"img/0.jpg": 1} x"#, r#"{"img/0.jpg": 1, "img/0.jpg": 2}"#] {
         let path = list(&bench, "damaged.json", damaged);
-        pack(&path, &bench.at("damaged"), &[]).code(1).says("no object of files");
+        pack(&path, &bench.at("damaged"), &[])
+            .code(1)
+            .says("neither COCO nor an object whose members are named after files");
     }
 }

@@ -7,7 +7,8 @@
 use crate::huffman::{Codes, LOOK, LOOKS, Lookup};
 
 /// A step in one number: the value in the upper 16 bits, then the number of bits, then the coefficients passed, in 8 bits
-/// each. If the value is too long for a lookup, the number of bits is 0, and the bits of the code and of the value are in its place.
+/// each. If the value is too long for a lookup, the number of bits is 0, and the upper 16
+/// bits have the lengths of code and value, 8 bits each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step(u32);
 

@@ -30,7 +30,7 @@ pub const ROWS: &[Row] = &[
         },
         "pack @csv DST --no-labels --with boxes=csv:b.csv",
         1,
-        "names in the list are matched from the end of the path, with or without extension",
+        "write its names as the ends of paths of the source, with or without extension, or give another file",
         &["$ sed -i s/2.jpg/1/ @csv/b.csv", "pack @csv DST --no-labels --with boxes=csv:b.csv"],
     ),
     (

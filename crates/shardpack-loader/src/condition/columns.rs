@@ -37,6 +37,13 @@ pub(super) enum Column {
         /// Whether all values are text, or none is; `None` if that is not known.
         is_text: Option<bool>,
     },
+    /// The length of a component, or of a member of JSON in it.
+    Length {
+        /// As for a component.
+        number: usize,
+        name: String,
+        members: Vec<String>,
+    },
 }
 
 /// The columns that every dataset has.
@@ -99,7 +106,14 @@ impl Column {
     /// If there is none, several components could be meant, or the component has no single numbers or texts.
     pub fn find(name: &Name, dataset: &Dataset) -> Result<Self> {
         match Found::find("where", name, dataset)? {
+            Found::Own(column) if name.is_length => {
+                let what = format!("where: len({}): a single value has no length", column.name());
+                Err(Error::usage(what).in_file(dataset.folder()))
+            }
             Found::Own(column) => Ok(column),
+            Found::Component(number, members) if name.is_length => {
+                Ok(Self::Length { number, name: dataset.manifest().components[number].clone(), members })
+            }
             Found::Component(number, members) => Self::component(number, members, dataset),
         }
     }
@@ -140,7 +154,7 @@ impl Column {
     /// Whether all values are text, or none is; `None` if that is not known.
     pub fn is_text(&self) -> Option<bool> {
         match self {
-            Self::Width | Self::Height | Self::Bytes | Self::Label => Some(false),
+            Self::Width | Self::Height | Self::Bytes | Self::Label | Self::Length { .. } => Some(false),
             Self::Class | Self::Key | Self::Path | Self::Kind => Some(true),
             Self::Component { is_text, .. } => *is_text,
         }
@@ -149,7 +163,7 @@ impl Column {
     /// The name in messages.
     pub fn name(&self) -> &str {
         match self {
-            Self::Component { name, .. } => name,
+            Self::Component { name, .. } | Self::Length { name, .. } => name,
             own => COLUMNS.iter().find(|(_, column)| column == own).map_or("", |(name, _)| name),
         }
     }
@@ -241,7 +255,29 @@ impl<'d> Row<'d> {
                 let located = |error: Error| error.in_file(self.shard.path()).in_sample(row.name());
                 self.component(*number, name, members, buffers).map_err(located)?
             }
+            Column::Length { number, name, members } => {
+                let located = |error: Error| error.in_file(self.shard.path()).in_sample(row.name());
+                let length = self.length(*number, name, members, buffers).map_err(located)?;
+                length.and_then(|length| whole(length.into()))
+            }
         })
+    }
+
+    /// Rows of an array, items of a list in JSON; `None` if the sample has none.
+    fn length(&self, number: usize, name: &str, members: &[String], buffers: &mut Buffers) -> Result<Option<u64>> {
+        use serde_json::Value as Json;
+        // The index has the shape.
+        if let Some(Form::Array { shape, .. }) = self.row.form(number)
+            && let Some(rows) = shape.first()
+        {
+            return Ok(Some(*rows));
+        }
+        match self.read(number, name, members, buffers)? {
+            None | Some(Content::Json(None | Some(Json::Null))) => Ok(None),
+            Some(Content::Array { shape, .. }) if !shape.is_empty() => Ok(Some(shape[0])),
+            Some(Content::Json(Some(Json::Array(items)))) => Ok(Some(items.len() as u64)),
+            _ => Err(Error::usage(format!("where: len({name}): neither an array nor a list"))),
+        }
     }
 
     fn component(

@@ -95,7 +95,8 @@ impl Measure {
             return Ok(Self::Aspect);
         }
         let component = name.strip_prefix('`').and_then(|name| name.strip_suffix('`'));
-        let name = Name { text: component.unwrap_or(name).to_owned(), is_component: component.is_some() };
+        let name =
+            Name { text: component.unwrap_or(name).to_owned(), is_component: component.is_some(), is_length: false };
         match Found::find(OPTION, &name, dataset)? {
             Found::Own(column) if column.is_text() == Some(true) => {
                 Err(Error::usage(format!("{OPTION}: {} is text, and batches are ordered by numbers", column.name()))

@@ -18,6 +18,7 @@ use shardpack_format::{Result, component::Number};
 /// |---|---|
 /// | columns | `width`, `height`, `bytes`, `label`; `class`, `key`, `path`, `kind` (`'jpeg'`) are text |
 /// | components | by name, without extension if that is unambiguous: `aesthetic` for `aesthetic.npy`; members of JSON as `json.score`. In backticks if another column has the name |
+/// | lengths | `len(boxes)`: rows of an array, items of a list in JSON |
 /// | comparisons | `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, also as a chain `256 <= width < 512` |
 /// | lists | `class in ('cat', 'dog')`, `label not in (0, 1)` |
 /// | missing values | `label is missing`, `label is not missing`; `null` is the same word |
@@ -41,6 +42,8 @@ struct Name {
     text: String,
     /// Whether it stands in backticks, and so is a component.
     is_component: bool,
+    /// Whether its length is meant, as in `len(boxes)`.
+    is_length: bool,
 }
 
 /// A condition, or a part of one.

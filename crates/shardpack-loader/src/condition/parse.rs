@@ -8,6 +8,8 @@ use super::{Comparison, Literal, Name, Node, Operand};
 
 /// Limit for parentheses and `not` inside each other.
 const MAX_DEPTH: usize = 64;
+/// The function of lengths.
+const LENGTH: &str = "len";
 
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
@@ -144,6 +146,13 @@ impl Parser<'_> {
         is_it
     }
 
+    /// Whether the next tokens are `len(`, which are taken then.
+    fn takes_length(&mut self) -> bool {
+        let is_it = matches!(&self.tokens[self.at..], [(Token::Word(word), _), (Token::Open, _), ..] if word == LENGTH);
+        self.at += if is_it { 2 } else { 0 };
+        is_it
+    }
+
     fn takes_token(&mut self, token: &Token) -> bool {
         let is_it = self.peek() == token;
         self.at += usize::from(is_it);
@@ -223,12 +232,17 @@ impl Parser<'_> {
     }
 
     fn operand(&mut self) -> Result<Operand> {
+        let is_length = self.takes_length();
         let name = match self.peek() {
-            Token::Word(word) if !is_reserved(word) => Name { text: word.clone(), is_component: false },
-            Token::Component(name) => Name { text: name.clone(), is_component: true },
+            Token::Word(word) if !is_reserved(word) => Name { text: word.clone(), is_component: false, is_length },
+            Token::Component(name) => Name { text: name.clone(), is_component: true, is_length },
+            _ if is_length => return self.expected("a component"),
             _ => return self.literal().map(Operand::Literal),
         };
         self.at += 1;
+        if is_length && !self.takes_token(&Token::Close) {
+            return self.expected(")");
+        }
         let known = self.names.iter().position(|known| *known == name);
         Ok(Operand::Column(known.unwrap_or_else(|| {
             self.names.push(name);
@@ -294,6 +308,7 @@ mod tests {
             Literal::Text(text) => format!("'{text}'"),
         };
         let operand = |operand: &Operand| match operand {
+            Operand::Column(column) if names[*column].is_length => format!("len({})", names[*column].text),
             Operand::Column(column) if names[*column].is_component => format!("`{}`", names[*column].text),
             Operand::Column(column) => names[*column].text.clone(),
             Operand::Literal(one) => literal(one),
@@ -325,6 +340,7 @@ mod tests {
             ("`a b` > -1.5e3 and json.s-c.o_re<.5", "(`a b` More Double(-1500.0) and json.s-c.o_re Less Double(0.5))"),
             ("width > height", "width More height"),
             ("`in` == 5", "`in` Equal 5"),
+            ("0 < len(boxes) and len < 5", "(0 Less len(boxes) and len Less 5)"),
         ] {
             let (condition, names) = parse(text).unwrap();
             assert_eq!(shown(&condition, &names), expected, "{text}");

@@ -1,7 +1,8 @@
 //! Numbers for the classes that label files name.
 //!
 //! Holds at all times: the numbers are the same for all splits. Names that are known already, from `data.yaml`, `classes.txt` or the dataset
-//! that is compared, keep their order. Otherwise classes are sorted by id and name.
+//! that is compared, keep their order. Otherwise classes are sorted by id and name; numbers of CSV by their values, and they are indexes if known
+//! names are no numbers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -73,7 +74,8 @@ impl Numbers {
         for one in found.iter_mut().filter(|_| !names.is_empty()) {
             one.component_classes.extend(labels.iter().map(|name| (name.clone(), names.clone())));
         }
-        let are_indexes = are_numbers && by_class.is_empty();
+        let has_numbers = names.iter().any(|name| name.parse::<i64>().is_ok());
+        let are_indexes = are_numbers && by_class.is_empty() && !has_numbers;
         Ok(Self { names, by_class, are_indexes })
     }
 

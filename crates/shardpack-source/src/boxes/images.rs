@@ -51,7 +51,7 @@ impl Images {
     }
 
     /// The image whose name is the end of the whole path, the longest name first; or the only one whose name ends with `path`, as absolute names
-    /// do, unless its folder is another split; or one whose name lacks the extension.
+    /// do, unless a folder in it is another split; or one whose name lacks the extension.
     fn find(&self, prefix: &str, path: &str) -> Option<usize> {
         let whole = format!("{prefix}{path}");
         let by_end = |path: &str| {
@@ -61,16 +61,18 @@ impl Images {
         let longer = || {
             let ends = |name: &&String| name.strip_suffix(path).is_some_and(|before| before.ends_with('/'));
             let names = self.by_file.get(file_of(path))?;
-            let is_of_other = |name: &&String| {
-                let before = name.strip_suffix(path).unwrap_or_default().trim_end_matches('/');
-                let folder = before.rsplit('/').next().unwrap_or_default();
-                !prefix.is_empty()
-                    && folder != prefix.trim_end_matches('/')
-                    && Likeness::classify(folder.as_bytes()).is_sure()
+            let split = split_word(prefix.trim_end_matches('/'));
+            // The split that the folders of a name say.
+            let said = |name: &String| {
+                let before = name.strip_suffix(path).unwrap_or_default();
+                before.split('/').filter_map(split_word).collect::<Vec<_>>()
             };
-            let mut found =
-                names.iter().filter(ends).filter(|name| !is_of_other(name)).filter_map(|name| self.by_name.get(name));
-            found.next().copied().filter(|_| found.next().is_none())
+            let is_own = |name: &&String| split.is_some_and(|split| said(name).contains(&split));
+            let may_be = |name: &&String| split.is_none() || said(name).is_empty() || is_own(name);
+            let found: Vec<&String> = names.iter().filter(ends).filter(may_be).collect();
+            let own: Vec<&String> = found.iter().copied().filter(is_own).collect();
+            let (([name], _) | (_, [name])) = (&own[..], &found[..]) else { return None };
+            self.by_name.get(*name).copied()
         };
         let without_extension = || whole.rsplit_once('.').and_then(|(stem, _)| by_end(stem));
         by_end(&whole).or_else(longer).or_else(without_extension)
@@ -115,6 +117,12 @@ pub(super) fn name_of(name: &str) -> String {
     name.replace('\\', "/").trim_start_matches("./").trim_start_matches('/').to_owned()
 }
 
+/// The split that a folder of this name means.
+fn split_word(folder: &str) -> Option<&'static str> {
+    let likeness = Likeness::classify(folder.as_bytes());
+    likeness.word().filter(|_| likeness.is_sure())
+}
+
 /// The last part of a path.
 fn file_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
@@ -150,14 +158,24 @@ mod tests {
 
     #[test]
     fn images_of_other_splits_are_not_taken() {
-        let names = ["train/1.jpg", "val/1.jpg", "val/5.jpg", "/content/all/7.jpg", "x/val/8"].map(name_of);
+        let names = [
+            "train/1.jpg",
+            "val/1.jpg",
+            "val/5.jpg",
+            "/content/all/7.jpg",
+            "x/val/8",
+            "train2017/b/9.jpg",
+            "val2017/b/9.jpg",
+            "a/10.jpg",
+            "b/10.jpg",
+        ];
         let images = Images::new(
-            vec![Ok(Described::default()); 5],
-            names.into_iter().zip(0..).collect(),
+            vec![Ok(Described::default()); names.len()],
+            names.map(name_of).into_iter().zip(0..).collect(),
             Vec::new(),
             BTreeMap::new(),
         );
-        assert_eq!(images.only_strangers(), Some("content/all/7.jpg"));
+        assert_eq!(images.only_strangers(), Some("a/10.jpg"));
         for (prefix, path, image) in [
             ("train/", "1.jpg", Some(0)),
             ("val/", "1.jpg", Some(1)),
@@ -167,6 +185,10 @@ mod tests {
             ("val/", "8.jpg", None),
             ("x/val/", "8.jpg", Some(4)),
             ("", "5.jpg", Some(2)),
+            ("train/", "9.jpg", Some(5)),
+            ("val/", "9.jpg", Some(6)),
+            ("", "9.jpg", None),
+            ("train/", "10.jpg", None),
         ] {
             assert_eq!(images.claim(prefix, path), image, "{prefix}{path}");
         }

@@ -16,7 +16,7 @@ use super::{
     refused, table,
 };
 use crate::{
-    api::{ReadError, SampleReader, Source, SourceListing},
+    api::{ReadError, SampleReader, Source, SourceKind, SourceListing},
     ledger::Fate,
     monitor::Monitor,
     options::{OnMissing, Options},
@@ -72,6 +72,18 @@ pub(super) fn add_list_kinds(source: &dyn Source, found: &mut [SourceListing], w
     Ok(())
 }
 
+/// A path without `..`: `train.csv` for `train/../train.csv`.
+fn without_dots(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match (part, parts.last()) {
+            ("..", Some(last)) if *last != ".." => drop(parts.pop()),
+            (part, _) => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
 /// Parses a file of `kind`.
 fn parse(kind: &Component, content: &[u8]) -> Result<Images, String> {
     match kind.conversion().map(|one| one.file) {
@@ -101,6 +113,9 @@ impl Many {
         }
         let listing = &found.listing;
         let reader = source.open(found.split.as_deref(), listing, None, monitor)?;
+        // The splits of a list are no folders.
+        let is_list = source.leaf_of(found.split.as_deref())?.kind() == SourceKind::List;
+        let prefix = if is_list { String::new() } else { found.prefix() };
         let mut path = Vec::new();
         for number in 0..listing.len() {
             if number.is_multiple_of(CHECKED) {
@@ -110,7 +125,7 @@ impl Many {
                 let Ok(parsed) = &mut read[number as usize] else { continue };
                 let Some(file) = self.load(source, found, *which, number, &*reader)? else { continue };
                 listing.path(number, &mut path);
-                match self.look(file, &found.prefix(), &path, options.on_missing) {
+                match self.look(file, &prefix, &path, options.on_missing) {
                     Ok(Some((image, extent))) => match extent
                         .map_or(Ok(()), |one| fits(&*reader, number, one, is_resized))
                     {
@@ -213,23 +228,29 @@ impl Many {
         }
     }
 
-    /// Fails if the files list images, and none of them is a sample: without their objects, all samples would be empty.
+    /// Fails if a file lists images, and none of them is a sample of any split: without their objects, samples would be empty.
     ///
     /// # Errors
-    /// The error names an image of the files, and `sample`.
+    /// The error names an image of the file, and `sample`.
     pub fn refuse_strangers(&self, sample: &str) -> Result<()> {
-        let names: Option<Vec<(&str, &str)>> = self
-            .images()
-            .filter(|(_, images)| !images.is_empty())
-            .map(|(shown, images)| Some((shown, images.only_strangers()?)))
-            .collect();
-        match names.as_deref() {
-            Some([(shown, name), ..]) => Err(Error::data(format!(
-                "no image of the source is in {shown}: it names {}, and the source has {sample}",
+        // A file is read once for each split.
+        let mut by_file: BTreeMap<String, Vec<&Images>> = BTreeMap::new();
+        for (shown, images) in self.images().filter(|(_, images)| !images.is_empty()) {
+            by_file.entry(without_dots(shown)).or_default().push(images);
+        }
+        let stranger = |(file, read): (&String, &Vec<&Images>)| {
+            let all: Option<Vec<&str>> = read.iter().map(|images| images.only_strangers()).collect();
+            Some((file.clone(), (*all?.first()?).to_owned()))
+        };
+        match by_file.iter().find_map(stranger) {
+            None => Ok(()),
+            Some((file, name)) => Err(Error::data(format!(
+                "no image of the source is in {file}: it names {}, and the source has {sample}",
                 text::shown(name.as_bytes())
             ))
-            .help("names in the list are matched from the end of the path, with or without extension")),
-            _ => Ok(()),
+            .help(
+                "write its names as the ends of paths of the source, with or without extension, or give another file",
+            )),
         }
     }
 

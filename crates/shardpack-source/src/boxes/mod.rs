@@ -150,9 +150,13 @@ pub fn take(
         many.find(source, one, &files, (options, is_resized), &mut own, monitor)?;
         read.push(own);
     }
-    // A single split is compared, and a list may be of others.
-    let is_compared = matches!(options.splits, Splits::Compared(_));
-    if let Some(one) = found.iter().find(|one| !one.listing.is_empty() && !is_compared) {
+    // A list may be of other images than those that are selected, or of another split than the one that is compared.
+    let is_filtered = |one: &SourceListing| one.unpacked.iter().any(|unpacked| unpacked.fate == Fate::Filtered);
+    let is_part = matches!(options.splits, Splits::Compared(_))
+        || !options.include.is_empty()
+        || !options.exclude.is_empty()
+        || found.iter().any(is_filtered);
+    if let Some(one) = found.iter().find(|one| !one.listing.is_empty() && !is_part) {
         let mut sample = Vec::new();
         one.listing.path(0, &mut sample);
         many.refuse_strangers(&format!("{}{}", one.prefix(), text::shown(&sample)))?;

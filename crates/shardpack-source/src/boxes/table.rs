@@ -3,7 +3,7 @@
 //! Kaggle (`image_id,width,height,bbox`).
 //!
 //! Columns are recognised by name. A row without edges names an image without objects. Boxes are in fractions of the image if most are within
-//! 0 and 1; others are errors then.
+//! 0 and 1. In a file of fractions, a box outside 0 and 1 makes its image bad, and in one of pixels, a box of fractions.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -18,7 +18,10 @@ use super::{
     described::{Class, Described, Extent},
     images::Images,
 };
-use crate::list::records::{Records, delimiter};
+use crate::{
+    layout::Likeness,
+    list::records::{Records, delimiter},
+};
 
 /// The class of boxes without a column of classes.
 const ONLY_CLASS: &str = "object";
@@ -69,7 +72,7 @@ impl Table {
         }
         if let Err(why) = self.add(columns, records, (line, image, extent)) {
             self.images[image] = Err(in_line(line, &why));
-        } else if *self.splits[image] != *split {
+        } else if are_other_splits(&self.splits[image], split) {
             self.images[image] = Err(in_line(line, "another split than in rows before of an image of this name"));
         }
         Ok(())
@@ -134,20 +137,35 @@ impl Table {
         let is_fraction = |edges: &[f64; 4]| edges.iter().all(|edge| (-SLACK..=1.0 + SLACK).contains(edge));
         let (all, within) =
             boxes.fold((0, 0), |(all, within), edges| (all + 1, within + u64::from(is_fraction(&edges))));
-        if within * 2 > all {
+        let are_fractions = within * 2 > all;
+        if are_fractions {
             self.remarks.insert("boxes in fractions of the image".to_owned(), self.rows.len() as u64);
             self.images.iter_mut().flatten().for_each(|image| image.extent = Extent::Fractions);
         }
         for Row { line, image, class, edges } in self.rows {
             let image = &mut self.images[image];
-            if let Ok(described) = image
-                && let Err(why) = described.push(&classes[class], edges)
-            {
+            let Ok(described) = image else { continue };
+            let [left, top, right, bottom] = edges;
+            let is_odd = !are_fractions
+                && right > left
+                && bottom > top
+                && is_fraction(&edges)
+                && edges.iter().any(|edge| edge.fract() != 0.0);
+            let pushed = match is_odd {
+                true => Err("a box in fractions, and most are in pixels".to_owned()),
+                false => described.push(&classes[class], edges),
+            };
+            if let Err(why) = pushed {
                 *image = Err(in_line(line, &why));
             }
         }
         Images::new(self.images, self.by_name, classes, self.remarks)
     }
+}
+
+/// Whether two values of a column of splits are two splits; other columns may have its name.
+fn are_other_splits(one: &[u8], other: &[u8]) -> bool {
+    one != other && [one, other].into_iter().all(|name| Likeness::classify(name).is_sure())
 }
 
 fn in_line(line: u64, why: &str) -> String {
@@ -296,6 +314,16 @@ mod tests {
                 "image,xmin,ymin,xmax,ymax,label\n1.jpg,.1,.2,.3,.4,a\n2.jpg,.1,.2,.3,.4,a\n1.jpg,.1,.2,1.3,.4,a\n",
                 "1.jpg",
                 Err("line 4: a box from 0.1,0.2 to 1.3,0.4 leaves the image, whose width and height are 1"),
+            ),
+            (
+                "image,xmin,ymin,xmax,ymax,label\n1.jpg,1,2,3,4,a\n2.jpg,1,2,3,4,a\n1.jpg,.1,.2,.3,.4,a\n",
+                "1.jpg",
+                Err("line 4: a box in fractions, and most are in pixels"),
+            ),
+            (
+                "image,set,xmin,ymin,xmax,ymax,label\n1.jpg,x,1,2,3,4,a\n1.jpg,y,,,,,\n",
+                "1.jpg",
+                one("a", [1.0, 2.0, 3.0, 4.0]),
             ),
             (
                 "image,split,xmin,ymin,xmax,ymax,label\n1.jpg,train,1,2,3,4,a\n1.jpg,val,1,2,3,4,a\n",

@@ -3,7 +3,7 @@
 //!
 //! A value that is no object is the label. The members of an object are those of the row.
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, collections::HashSet, fmt};
 
 use serde::{
     Deserializer as _,
@@ -30,6 +30,7 @@ struct Collect {
     most: usize,
     /// Members that are not named after files.
     others: u64,
+    keys: HashSet<String>,
 }
 
 impl Collect {
@@ -63,6 +64,9 @@ impl<'de> Visitor<'de> for &mut Collect {
             && let Some(key) = map.next_key::<Cow<'de, str>>()?
         {
             if is_file(&key) {
+                if !self.keys.insert(key.clone().into_owned()) {
+                    return Err(serde::de::Error::custom(format!("member {key:?} stands twice")));
+                }
                 self.add(&key, map.next_value()?)?;
             } else if key == LABELS {
                 map.next_value_seed(Pairs(&mut *self))?;
@@ -82,7 +86,7 @@ impl<'de> DeserializeSeed<'de> for Pairs<'_> {
     type Value = ();
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> std::result::Result<(), D::Error> {
-        deserializer.deserialize_seq(self)
+        deserializer.deserialize_any(self)
     }
 }
 
@@ -94,18 +98,56 @@ impl<'de> Visitor<'de> for Pairs<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut pairs: A) -> std::result::Result<(), A::Error> {
+        let mut are_others = false;
         while !self.0.is_full()
-            && let Some((path, label)) = pairs.next_element::<(Cow<'de, str>, &RawValue)>()?
+            && let Some(element) = pairs.next_element::<&RawValue>()?
         {
-            self.0.add(&path, label)?;
+            match serde_json::from_str::<(Cow<'_, str>, &RawValue)>(element.get()) {
+                Ok((path, label)) if is_file(&path) => self.0.add(&path, label)?,
+                _ => are_others = true,
+            }
         }
+        self.0.others += u64::from(are_others);
         Ok(())
+    }
+
+    // A member of this name may have another value.
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<(), A::Error> {
+        self.0.others += 1;
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> std::result::Result<(), E> {
+        self.0.others += 1;
+        Ok(())
+    }
+
+    fn visit_str<E: serde::de::Error>(self, _: &str) -> std::result::Result<(), E> {
+        self.visit_unit()
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, _: bool) -> std::result::Result<(), E> {
+        self.visit_unit()
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, _: u64) -> std::result::Result<(), E> {
+        self.visit_unit()
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, _: i64) -> std::result::Result<(), E> {
+        self.visit_unit()
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, _: f64) -> std::result::Result<(), E> {
+        self.visit_unit()
     }
 }
 
-/// Whether an object has a path of its own.
+/// Whether an object has a path of its own: a text.
 fn has_path(object: &str) -> bool {
-    serde_json::from_str::<Members<'_>>(object).is_ok_and(|Members(all)| all.iter().any(|(name, _)| name == PATH))
+    let is_path = |(name, value): &(Cow<'_, str>, &RawValue)| name == PATH && value.get().starts_with('"');
+    serde_json::from_str::<Members<'_>>(object).is_ok_and(|Members(all)| all.iter().any(is_path))
 }
 
 fn is_file(name: &str) -> bool {
@@ -120,7 +162,7 @@ pub(super) fn is(start: &[u8]) -> bool {
 
 /// The rows before the first error, and the error.
 fn collect(bytes: &[u8], most: usize) -> (Collect, serde_json::Result<()>) {
-    let mut all = Collect { rows: Vec::new(), most, others: 0 };
+    let mut all = Collect { rows: Vec::new(), most, others: 0, keys: HashSet::new() };
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let read = deserializer.deserialize_map(&mut all).and_then(|()| deserializer.end());
     (all, read)
@@ -132,7 +174,9 @@ fn collect(bytes: &[u8], most: usize) -> (Collect, serde_json::Result<()>) {
 /// If it is damaged, or a row is wrong.
 pub(super) fn read(bytes: &[u8], rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
     let (all, read) = collect(bytes, usize::MAX);
-    read.map_err(|error| Error::data(format!("no object of files: {error}")))?;
+    read.map_err(|error| {
+        Error::data(format!("neither COCO nor an object whose members are named after files: {error}"))
+    })?;
     if all.others > 0 {
         rows.note(format!("members of the list that are not named after files are left out: {}", all.others));
     }
@@ -182,6 +226,11 @@ mod tests {
                 );
             }
         }
+        let (all, read) =
+            collect(br#"{"a.jpg": 0, "labels": ["cat", "dog"], "b.jpg": 1, "x": {"labels": 5}}"#, usize::MAX);
+        assert!(read.is_ok() && (all.rows.len(), all.others) == (2, 2), "{read:?}");
+        let (_, read) = collect(br#"{"a.jpg": 0, "a.jpg": 1}"#, usize::MAX);
+        assert!(read.unwrap_err().to_string().starts_with("member \"a.jpg\" stands twice"));
         for text in [
             "{}",
             "[]",

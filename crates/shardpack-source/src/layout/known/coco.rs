@@ -80,9 +80,11 @@ fn form<'s>(stems: &[&'s str], splits: &[String]) -> Option<(&'s str, &'s str)> 
 
 /// The text around the word `split` in the name of a list.
 fn around<'s>(stem: &'s str, split: &str) -> Option<(&'s str, &'s str)> {
-    let (before, after) = stem.split_once(split)?;
     let is_end = |next: Option<char>| !next.is_some_and(char::is_alphabetic);
-    (is_end(before.chars().next_back()) && is_end(after.chars().next())).then_some((before, after))
+    stem.match_indices(split).find_map(|(at, _)| {
+        let (before, after) = (&stem[..at], &stem[at + split.len()..]);
+        (is_end(before.chars().next_back()) && is_end(after.chars().next())).then_some((before, after))
+    })
 }
 
 impl Lists<'_> {

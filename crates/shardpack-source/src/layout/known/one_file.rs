@@ -13,6 +13,8 @@ use crate::{boxes, names};
 
 /// Folders that files with annotations are in, beside the images.
 const FOLDERS: [&str; 3] = ["", "annotations", "labels"];
+/// Most files of a kind that are looked into.
+const MAX_FILES: usize = 64;
 /// The table of Roboflow, whose images may have a box each.
 const ROBOFLOW: &str = "_annotations.csv";
 
@@ -107,7 +109,8 @@ fn below(look: &Look<'_>) -> Option<OneFile> {
     let levels = found.levels() + usize::from(!images.is_empty());
     let of_kind = |kind: &Kind| -> Vec<String> {
         let has_extension = |path: &&String| has_extension(path, kind.extension);
-        let paths = paths.iter().filter(has_extension).filter(|path| (kind.is)(look, path, &in_folders));
+        let paths =
+            paths.iter().filter(has_extension).take(MAX_FILES).filter(|path| (kind.is)(look, path, &in_folders));
         paths.cloned().collect()
     };
     let one = |file: String, others: Vec<String>, extension| OneFile { images, levels, file, others, extension };
@@ -132,10 +135,9 @@ fn is_csv(look: &Look<'_>, path: &str, folders: &[String]) -> bool {
         return false;
     };
     let files: Vec<Files> = folders.iter().take(MAX_SPLITS).map(|folder| look.files(folder)).collect();
-    let is_image = |name: &String| {
-        let file = name.rsplit('/').next().unwrap_or(name);
-        files.iter().any(|files| files.0.iter().any(|own| own == file || stem(own) == file))
-    };
+    let own: HashSet<&str> =
+        files.iter().flat_map(|files| &files.0).flat_map(|name| [name.as_str(), stem(name)]).collect();
+    let is_image = |name: &String| own.contains(name.rsplit('/').next().unwrap_or(name));
     let is_known = name == ROBOFLOW && names.len() < 2;
     is_known || names.iter().any(is_image) && (name == ROBOFLOW || has_repeated(&names))
 }
@@ -160,7 +162,7 @@ fn lists_classes(look: &Look<'_>, paths: &[String], folders: &[String]) -> bool 
         boxes::images_of_table(&start).is_none() && words.any(is_image)
     };
     let is_list = |path: &&String| has_extension(path, CSV.extension) && !is_other(path);
-    paths.iter().filter(is_list).any(|path| names_images(&path))
+    paths.iter().filter(is_list).take(MAX_FILES).any(|path| names_images(&path))
 }
 
 /// The only folder with images; empty if they are right in the source.

@@ -6,7 +6,7 @@ use shardpack_format::Result;
 use shardpack_reader::StoreSettings;
 
 use super::{
-    super::{Columns, List, csv, jsonl, mapping, stored::Kind},
+    super::{Columns, List, csv, json, jsonl, mapping, stored::Kind},
     Rows,
     found::own_labels,
 };
@@ -46,7 +46,8 @@ pub(crate) struct Start {
 impl Start {
     /// The start of a list: at most [`BYTES`].
     pub fn new(bytes: Vec<u8>) -> Self {
-        Self { is_cut: bytes.len() as u64 >= BYTES, bytes }
+        let is_cut = bytes.len() as u64 >= BYTES;
+        Self { bytes: bytes.strip_prefix(json::BOM).map(<[u8]>::to_vec).unwrap_or(bytes), is_cut }
     }
 
     /// The first whole lines, at most `most`.
