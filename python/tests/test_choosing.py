@@ -51,7 +51,11 @@ def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "aesthetic": np.float32(number % 97 / 10),
                 "tokens": number % 50,
                 "caption": f"cat {number % 4}",
-                "meta": {"score": number % 5, "tags": ["a"] * (number % 3), "source": {"name": "web" if number % 3 else "lab"}},
+                "meta": {
+                    "score": number % 5,
+                    "tags": ["a"] * (number % 3),
+                    "source": {"name": "web" if number % 3 else "lab"},
+                },
                 "spans": np.full((number % 5, 2), number, np.int16),
                 "label": number % 4,
             }
