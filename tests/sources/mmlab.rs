@@ -1,21 +1,10 @@
 //! Packs lists of OpenMMLab: an object with `metainfo` and `data_list`.
 
-use shardpack_testing::{
-    Bench, jpeg,
-    lists::{list, mend, one, pack, samples, text, verify},
-};
-
-fn bench() -> Bench {
-    let bench = Bench::new();
-    for number in 0..3 {
-        bench.file(format!("train/{number}.jpg"), &jpeg(number, 6000 + number as usize));
-    }
-    bench
-}
+use shardpack_testing::lists::{list, mend, one, pack, samples, text, three_images, verify};
 
 #[test]
 fn labels_have_the_names_of_metainfo_and_what_else_is_said_goes_along() {
-    let bench = bench();
+    let bench = three_images();
     for (case, classes) in ["classes", "CLASSES"].into_iter().enumerate() {
         let path = list(
             &bench,
@@ -41,7 +30,7 @@ fn labels_have_the_names_of_metainfo_and_what_else_is_said_goes_along() {
 
 #[test]
 fn objects_of_an_image_are_no_class_and_keep_their_names() {
-    let bench = bench();
+    let bench = three_images();
     let path = list(
         &bench,
         "train.json",

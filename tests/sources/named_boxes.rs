@@ -437,3 +437,25 @@ fn files_of_other_images_are_refused_and_so_are_boxes_outside_of_images() {
     bench.file("train/_annotations.csv", row.as_bytes());
     bench.pack(&options(csv)).code(1).says("1.jpg").says("its label file has a box from").says("leaves the image of");
 }
+
+#[test]
+fn splits_share_a_file_and_components_have_classes_of_their_own() {
+    let csv = &KINDS[3];
+    let bench = tree(csv);
+    let header = "image,xmin,ymin,xmax,ymax,label\n";
+    bench.file("all.csv", format!("{header}1.jpg,1,1,3,3,cat\n3.jpg,1,1,3,3,dog\n").as_bytes());
+    bench.file("faces.csv", format!("{header}2.jpg,1,1,3,3,face\n").as_bytes());
+    let with = ["--with", "boxes=csv:../all.csv", "--with", "face_boxes=csv:../faces.csv", "--on-missing", "empty"];
+    let options = [&["--no-labels", "--splits", "{split}"][..], &with].concat();
+    bench.pack(&options).code(0).says_not("images that are not packed");
+    let settings = Dataset::open(bench.dst().join("valid")).unwrap().manifest().format.settings.clone();
+    let names: BTreeMap<String, Vec<String>> = serde_json::from_str(&settings["component_classes"]).unwrap();
+    assert_eq!(
+        (&names["box_labels.npy"][..], &names["face_box_labels.npy"][..]),
+        (&["cat", "dog"].map(str::to_owned)[..], &["face".to_owned()][..])
+    );
+    // One name of two samples.
+    bench.file("valid/1.jpg", &image("valid/3"));
+    let twice = bench.at("twice");
+    bench.pack_to(&twice, &options).code(1).says("2 images of the source have the name of one image in it");
+}

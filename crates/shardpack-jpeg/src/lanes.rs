@@ -63,7 +63,7 @@ pub(crate) struct Unit {
 type State = u32;
 const UNIT: u32 = 16;
 
-/// What follows a step in a block: the state in the block in the lower half, and that behind it.
+/// The next states: within the block in the lower half, behind the block in the upper half.
 type Turn = u64;
 
 /// The blocks of an MCU, in order.

@@ -8,7 +8,7 @@ use std::{
 
 use shardpack_reader::Dataset;
 
-use crate::{Bench, Ran, contents, run};
+use crate::{Bench, Ran, contents, jpeg, run};
 
 /// Label, class name and components by name.
 pub type Sample = (Option<i64>, Option<String>, BTreeMap<String, Vec<u8>>);
@@ -46,6 +46,15 @@ pub fn one<'s>(samples: &'s BTreeMap<String, Vec<Sample>>, path: &str) -> &'s Sa
 /// A component as text.
 pub fn text(sample: &Sample, component: &str) -> Option<String> {
     sample.2.get(component).map(|bytes| String::from_utf8(bytes.clone()).unwrap())
+}
+
+/// A source with three JPEGs in `train`.
+pub fn three_images() -> Bench {
+    let bench = Bench::new();
+    for number in 0..3 {
+        bench.file(format!("train/{number}.jpg"), &jpeg(number, 6000 + number as usize));
+    }
+    bench
 }
 
 /// Writes a list into the source folder.

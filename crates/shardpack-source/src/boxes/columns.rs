@@ -73,6 +73,7 @@ const SPLITS: [&str; 3] = ["split", "subset", "set"];
 const NOTHING: [&str; 7] = ["", "nan", "NaN", "NA", "N/A", "null", "None"];
 /// Columns that are 1 if a box is around several objects.
 const GROUPS: [&str; 2] = ["isgroupof", "iscrowd"];
+
 /// The columns of the edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edges {
@@ -124,7 +125,7 @@ impl Columns {
         })
     }
 
-    /// The columns of keras-retinanet, if `first` is a row of them, or of SKU-110K, which adds width and height of the image.
+    /// The columns of keras-retinanet, or of SKU-110K, which adds width and height of the image; `None` if `first` is no such row.
     pub fn unnamed(first: &[Vec<u8>]) -> Option<Self> {
         let ([image, left, top, right, bottom, class], rest) = first.split_first_chunk()?;
         let is_number = |field: &Vec<u8>| field.is_empty() || number(field).is_some();
@@ -193,7 +194,7 @@ fn number(field: &[u8]) -> Option<f64> {
     str::from_utf8(field.trim_ascii()).ok()?.parse().ok()
 }
 
-/// Whether a field says yes.
+/// Whether a field is true: `1`, `true` or `yes`.
 pub(super) fn is_yes(field: &[u8]) -> bool {
     let field = field.trim_ascii();
     field.eq_ignore_ascii_case(b"true") || field.eq_ignore_ascii_case(b"yes") || number(field) == Some(1.0)

@@ -1,4 +1,4 @@
-//! Objects with the names of their classes, in pixels of the image as displayed or in fractions of it, and the text that the plan holds of them.
+//! Objects with the names of their classes, in pixels or fractions of the image as displayed, and their text in the plan.
 //!
 //! The text has the size of the image in its first line, and an object in each further line: class number, left, top, right, bottom. Fractions
 //! are written as for a resized image of 1 by 1.
@@ -20,7 +20,7 @@ pub(super) struct Class {
     pub name: String,
 }
 
-/// What the edges of objects are measured in.
+/// The unit of the edges of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Extent {
     /// Pixels of an image whose size the file does not have.
@@ -72,7 +72,7 @@ impl Extent {
 /// The objects of an image.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Described {
-    /// What the edges are measured in.
+    /// The unit of the edges.
     pub extent: Extent,
     /// Class, and left, top, right and bottom edge.
     pub objects: Vec<(Arc<Class>, [f64; 4])>,

@@ -1,6 +1,6 @@
 //! The images of a label file of many: each image has a name and objects.
 //!
-//! Holds at all times: an image that several samples have the name of is none of them, because only one can be meant.
+//! Holds at all times: an image whose name fits several samples belongs to no sample.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -62,7 +62,7 @@ impl Images {
             let ends = |name: &&String| name.strip_suffix(path).is_some_and(|before| before.ends_with('/'));
             let names = self.by_file.get(file_of(path))?;
             let split = split_word(prefix.trim_end_matches('/'));
-            // The split that the folders of a name say.
+            // The splits among the folders of a name.
             let said = |name: &String| {
                 let before = name.strip_suffix(path).unwrap_or_default();
                 before.split('/').filter_map(split_word).collect::<Vec<_>>()
@@ -90,14 +90,10 @@ impl Images {
         }
     }
 
-    /// What the edges in an image are measured in; `None` if it has no objects, or they are wrong.
+    /// The unit of the edges in an image; `None` if the image has no objects or wrong ones.
     pub fn extent(&self, image: usize) -> Option<Extent> {
         let described = self.images[image].0.as_ref().ok()?;
         (!described.objects.is_empty()).then_some(described.extent)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.images.is_empty()
     }
 
     /// A name, if no image is a sample.

@@ -29,8 +29,10 @@ const CHECKED: u64 = 4096;
 
 /// A read file, or why it is none.
 struct Loaded {
-    /// Its split if paths are relative to it, and its path; an empty path for the list of the images.
-    key: (Option<String>, Vec<u8>),
+    /// The index of its component among the label files.
+    component: usize,
+    /// Its split, if each split is a source or a list, and its path in the source; an empty path for the list of the images.
+    key: (Option<String>, String),
     /// Its name for messages.
     shown: String,
     images: Result<Images, String>,
@@ -123,7 +125,8 @@ impl Many {
             }
             for (at, (which, _)) in &files {
                 let Ok(parsed) = &mut read[number as usize] else { continue };
-                let Some(file) = self.load(source, found, *which, number, &*reader)? else { continue };
+                let place = (*at, *which, prefix.as_str());
+                let Some(file) = self.load(source, found, place, number, &*reader)? else { continue };
                 listing.path(number, &mut path);
                 match self.look(file, &prefix, &path, options.on_missing) {
                     Ok(Some((image, extent))) => match extent
@@ -145,32 +148,34 @@ impl Many {
         &mut self,
         source: &dyn Source,
         found: &SourceListing,
-        which: usize,
+        (component, which, prefix): (usize, usize, &str),
         number: u64,
         reader: &dyn SampleReader,
     ) -> Result<Option<usize>> {
         let (listing, kind) = (&found.listing, &found.listing.components().kinds[which]);
         let split = found.split.clone().filter(|_| !found.is_divided);
         if kind.is_of_list() {
-            let key = (split, Vec::new());
-            if let Some(known) = self.files.iter().position(|one| one.key == key) {
+            let key = (split, String::new());
+            if let Some(known) = self.files.iter().position(|one| one.component == component && one.key == key) {
                 return Ok(Some(known));
             }
             let leaf = source.leaf_of(found.split.as_deref())?;
             let bytes = leaf.annotations()?.unwrap_or_default();
             let images =
                 coco::parse(&bytes).map_err(|why| Error::data(why).in_file(leaf.list_file().unwrap_or(leaf.path())))?;
-            self.files.push(Loaded { key, shown: "the list".to_owned(), images: Ok(images) });
+            self.files.push(Loaded { component, key, shown: "the list".to_owned(), images: Ok(images) });
             return Ok(Some(self.files.len() - 1));
         }
         let path = kind.path_of(&listing.folder(number).path, listing.name(number)).unwrap_or_default();
-        let shown = format!("{}{}", found.prefix_of(kind), text::shown(&path));
+        let prefix = if kind.extra_root().is_some() { "" } else { prefix };
+        let shown = without_dots(&format!("{prefix}{}", text::shown(&path)));
         let Some(bytes) = listing.components().cells_of(number).get(which).and_then(|cell| cell.length()) else {
             *self.missing.entry(shown).or_default() += 1;
             return Ok(None);
         };
-        let key = (split, path);
-        if let Some(known) = self.files.iter().rposition(|one| one.key == key) {
+        // Splits of one source share a file, so an image is that of one sample in all of them.
+        let key = (split.filter(|_| source.kind() == SourceKind::Several), shown.clone());
+        if let Some(known) = self.files.iter().rposition(|one| one.component == component && one.key == key) {
             return Ok(Some(known));
         }
         let images = match bytes <= MAX_BYTES {
@@ -184,11 +189,11 @@ impl Many {
                 }
             }
         };
-        self.files.push(Loaded { key, shown, images });
+        self.files.push(Loaded { component, key, shown, images });
         Ok(Some(self.files.len() - 1))
     }
 
-    /// The image in `file` of the sample at `path` below `prefix`, and what its edges are measured in.
+    /// The image in `file` of the sample at `path` below `prefix`, and the unit of its edges.
     fn look(
         &self,
         file: usize,
@@ -228,21 +233,13 @@ impl Many {
         }
     }
 
-    /// Fails if a file lists images, and none of them is a sample of any split: without their objects, samples would be empty.
+    /// Fails if a file lists images, and no sample of any split is one of them: without their objects, samples would be empty.
     ///
     /// # Errors
     /// The error names an image of the file, and `sample`.
     pub fn refuse_strangers(&self, sample: &str) -> Result<()> {
-        // A file is read once for each split.
-        let mut by_file: BTreeMap<String, Vec<&Images>> = BTreeMap::new();
-        for (shown, images) in self.images().filter(|(_, images)| !images.is_empty()) {
-            by_file.entry(without_dots(shown)).or_default().push(images);
-        }
-        let stranger = |(file, read): (&String, &Vec<&Images>)| {
-            let all: Option<Vec<&str>> = read.iter().map(|images| images.only_strangers()).collect();
-            Some((file.clone(), (*all?.first()?).to_owned()))
-        };
-        match by_file.iter().find_map(stranger) {
+        let stranger = |(shown, images): (&str, &Images)| Some((shown.to_owned(), images.only_strangers()?.to_owned()));
+        match self.images().find_map(stranger) {
             None => Ok(()),
             Some((file, name)) => Err(Error::data(format!(
                 "no image of the source is in {file}: it names {}, and the source has {sample}",
@@ -258,9 +255,10 @@ impl Many {
         self.files.iter().filter_map(|one| Some((one.shown.as_str(), one.images.as_ref().ok()?)))
     }
 
-    /// The classes that the files list.
-    pub fn classes(&self) -> impl Iterator<Item = Arc<Class>> {
-        self.images().flat_map(|(_, images)| images.classes.iter().cloned())
+    /// The classes in the files of a component, by its index among the label files.
+    pub fn classes(&self, component: usize) -> impl Iterator<Item = Arc<Class>> {
+        let own = self.files.iter().filter(move |one| one.component == component);
+        own.filter_map(|one| one.images.as_ref().ok()).flat_map(|images| images.classes.iter().cloned())
     }
 
     /// Remarks on the files, which are of no sample.

@@ -64,7 +64,7 @@ pub(super) fn is_line(file: ObjectFile, line: &[u8]) -> bool {
     lines::parse_named(file, line, None).is_ok()
 }
 
-pub(super) use table::{images_of_table, is_table};
+pub(super) use table::{has_repeated, images_of_table, is_table};
 
 /// Parses a label file of one image whose classes have names.
 fn described_in(file: ObjectFile, bytes: &[u8]) -> Result<Described, String> {
@@ -150,7 +150,7 @@ pub fn take(
         many.find(source, one, &files, (options, is_resized), &mut own, monitor)?;
         read.push(own);
     }
-    // A list may be of other images than those that are selected, or of another split than the one that is compared.
+    // A filtered source, or a single split that is compared, may lack all images of a file.
     let is_filtered = |one: &SourceListing| one.unpacked.iter().any(|unpacked| unpacked.fate == Fate::Filtered);
     let is_part = matches!(options.splits, Splits::Compared(_))
         || !options.include.is_empty()
@@ -192,7 +192,7 @@ fn number(
     is_resized: bool,
 ) -> Result<()> {
     let mut parsed = read.iter().flatten().flatten().filter_map(|files| files.get(at));
-    let numbers = Numbers::decide(found, file, &mut parsed, &mut many.classes())?;
+    let numbers = Numbers::decide(found, file, &mut parsed, &mut many.classes(at))?;
     for (one, read) in found.iter().zip(read) {
         for (number, sample) in (0..).zip(read) {
             let Ok(files) = sample else { continue };

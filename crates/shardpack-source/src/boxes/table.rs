@@ -1,4 +1,4 @@
-//! CSV of boxes, one in each row, in pixels of the image as displayed or in fractions of it: of Roboflow (`filename,width,height,class,xmin,…`),
+//! CSV of boxes, one in each row, in pixels or fractions of the image as displayed: of Roboflow (`filename,width,height,class,xmin,…`),
 //! Open Images (`ImageID,…,LabelName,…,XMin,XMax,YMin,YMax`), keras-retinanet (`path,x1,y1,x2,y2,class`, without header), and competitions of
 //! Kaggle (`image_id,width,height,bbox`).
 //!
@@ -36,7 +36,7 @@ struct Row {
     edges: [f64; 4],
 }
 
-/// What is read of a file.
+/// The images, classes and boxes of a file.
 #[derive(Default)]
 struct Table {
     images: Vec<Result<Described, String>>,
@@ -242,10 +242,15 @@ pub(in super::super) fn images_of_table(start: &[u8]) -> Option<Vec<String>> {
     Some(images)
 }
 
-/// Whether a file that begins so has boxes, and several rows of an image: of one row each, it is a list of images.
+/// Whether a file that begins so has boxes, and several rows for an image. A file with one row for each image is a list of images.
 pub(in super::super) fn is_table(start: &[u8]) -> bool {
+    images_of_table(start).is_some_and(|images| has_repeated(&images))
+}
+
+/// Whether a name stands twice.
+pub(in super::super) fn has_repeated(names: &[String]) -> bool {
     let mut seen = HashSet::new();
-    images_of_table(start).is_some_and(|images| !images.into_iter().all(|name| seen.insert(name)))
+    !names.iter().all(|name| seen.insert(name))
 }
 
 /// Parses a file.

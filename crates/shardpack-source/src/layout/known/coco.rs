@@ -62,8 +62,8 @@ fn with_names(look: &Look<'_>, kind: Kind) -> Option<Found> {
     })
 }
 
-/// The texts around the splits in the names of lists: of several forms, that of most splits. `None` if the list of another split has another form:
-/// it would have no boxes.
+/// The texts around the splits in the names of lists. The form with most splits wins; `None` if the list of another split has another form,
+/// because that split would have no boxes.
 fn form<'s>(stems: &[&'s str], splits: &[String]) -> Option<(&'s str, &'s str)> {
     let all = || stems.iter().flat_map(|stem| splits.iter().filter_map(|split| Some((around(stem, split)?, split))));
     let of = |form: (&str, &str)| -> HashSet<&String> { all().filter(|one| one.0 == form).map(|one| one.1).collect() };

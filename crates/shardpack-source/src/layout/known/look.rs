@@ -19,7 +19,7 @@ use crate::{
 
 /// Levels of folders of images in a split: `train/JPEGImages/480p/bear`.
 pub(super) const MAX_BELOW_SPLIT: usize = 3;
-/// Most first-level folders of which each is looked into.
+/// Most first-level folders that are inspected.
 pub(super) const MAX_SPLITS: usize = 16;
 /// Bytes of a file that are read at most.
 const READ_BYTES: u64 = 64 << 10;

@@ -124,7 +124,7 @@ fn below(look: &Look<'_>) -> Option<OneFile> {
     is_clear.then(|| one(of_csv.remove(0), of_csv, CSV.extension))
 }
 
-pub(super) fn has_extension(path: &str, extension: &str) -> bool {
+fn has_extension(path: &str, extension: &str) -> bool {
     path.strip_suffix(extension).is_some_and(|stem| stem.ends_with('.'))
 }
 
@@ -139,12 +139,7 @@ fn is_csv(look: &Look<'_>, path: &str, folders: &[String]) -> bool {
         files.iter().flat_map(|files| &files.0).flat_map(|name| [name.as_str(), stem(name)]).collect();
     let is_image = |name: &String| own.contains(name.rsplit('/').next().unwrap_or(name));
     let is_known = name == ROBOFLOW && names.len() < 2;
-    is_known || names.iter().any(is_image) && (name == ROBOFLOW || has_repeated(&names))
-}
-
-fn has_repeated(names: &[String]) -> bool {
-    let mut seen = HashSet::new();
-    !names.iter().all(|name| seen.insert(name))
+    is_known || names.iter().any(is_image) && (name == ROBOFLOW || boxes::has_repeated(&names))
 }
 
 /// Whether a CSV without boxes names images in `folders`: a list of their classes, which is the better question.
