@@ -1,6 +1,9 @@
 //! The subcommands: each parses its options, makes one call, and prints the report.
 
 pub mod adopt;
+#[cfg_attr(not(feature = "decode"), path = "without/advice.rs")]
+mod advice;
+#[cfg_attr(not(feature = "decode"), path = "without/bench.rs")]
 pub mod bench;
 pub mod convert;
 pub mod crops;

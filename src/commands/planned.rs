@@ -3,8 +3,6 @@
 use std::{collections::BTreeMap, path::Path, slice};
 
 use serde::Serialize;
-use shardpack_format::image_header::Kind;
-use shardpack_loader::advice::{self, Finding, PackFacts};
 use shardpack_packer::{
     Error, Result,
     pack::{self, Planned, Requests},
@@ -17,7 +15,10 @@ use shardpack_source::{
 };
 use shardpack_storage::Address;
 
-use super::planned_targets::PlannedTarget;
+use super::{
+    advice::{self, Finding},
+    planned_targets::PlannedTarget,
+};
 use crate::{
     args::Talk,
     document::{self, Counted, LeftOut},
@@ -52,7 +53,7 @@ pub fn print(
     if talk.json {
         let document = |planned| {
             let requests = requests(planned)?.map(|requests| Priced::new(requests, prices));
-            Ok(Document::new(planned, space(planned)?, requests, advice(planned, has_crops)))
+            Ok(Document::new(planned, space(planned)?, requests, advice::of_pack(planned, has_crops)))
         };
         let formats = all.iter().map(document).collect::<Result<Vec<_>>>()?;
         return match formats.as_slice() {
@@ -78,26 +79,12 @@ pub fn print(
         report::print(&out)?;
         if !talk.quiet {
             say_notes(planned);
-            for finding in advice(planned, has_crops) {
+            for finding in advice::of_pack(planned, has_crops) {
                 report::say(&format!("advice  {finding}"));
             }
         }
     }
     Ok(())
-}
-
-/// Options that make training on the dataset faster.
-fn advice(planned: &Planned, has_crops: bool) -> Vec<Finding> {
-    let (plans, looks) = (&planned.plans, planned.kinds.values().sum::<u64>());
-    let first = plans.first();
-    advice::of_pack(&PackFacts {
-        samples: plans.iter().map(|plan| plan.listing.len()).sum(),
-        sample_bytes: plans.iter().map(Plan::payload_bytes).sum(),
-        shard_bytes: plans.iter().map(Plan::shard_bytes).sum(),
-        is_jpeg: planned.kinds.get(&Kind::Jpeg).is_some_and(|jpegs| jpegs * 2 > looks),
-        is_tar: first.is_some_and(|plan| plan.format().name() == "webdataset"),
-        has_crops,
-    })
 }
 
 fn largest(plan: &Plan) -> Vec<(u32, Vec<u8>)> {

@@ -11,7 +11,7 @@ use crate::{
     arguments::Arguments,
     circles,
     command::{Steps, cargo, command, is_ci, is_installed, output, read, root, run, target},
-    docs, fresh, fuzz, licences, needs, package, prose, python, servers,
+    docs, fresh, fuzz, licences, needs, package, prose, python, servers, small_build,
     test_programs::{self, ALL},
     tools,
     warm::Warm,
@@ -102,10 +102,8 @@ fn others(full: bool, peers: bool, fuzz_seconds: u64) -> Vec<Step> {
         println!("fuzzing and sweeps are done with --full only");
         return others;
     }
-    // The readers that stand in for HDF5 and parquet; all other tests have the real ones.
-    let without = || run(&mut cargo("test --package shardpack-foreign --no-default-features --lib"));
     others.extend::<[Step; 3]>([
-        ("test of a build without readers", Box::new(without)),
+        ("test of a build without features", Box::new(small_build::test)),
         ("fuzz", Box::new(move || fuzz::all(fuzz_seconds, is_ci()))),
         ("a fresh machine", Box::new(fresh::all)),
     ]);

@@ -23,6 +23,7 @@ mod random;
 mod servers;
 #[cfg(feature = "simulate")]
 mod simulate;
+mod small_build;
 mod sources;
 mod test_programs;
 mod tools;
@@ -50,6 +51,7 @@ cargo xtask training-order [--seeds N]         train a small network on each ord
 cargo xtask many-machines [--keep]             simulate packing and training on many machines
 cargo xtask docs [--check]                     write docs/reference/cli.md and json.schema.json
 cargo xtask fixtures                           make the fixtures anew and compare
+cargo xtask small-build                        the program without its default features
 cargo xtask count                              lines of each crate without tests, and lines that tell URLs from folders
 cargo xtask fresh [--first]                    both commands of the README in a root with nothing else; --first: packing alone
 cargo xtask dist                               make what a release hands out, in target/dist, and try it in empty roots
@@ -95,6 +97,7 @@ fn main() -> ExitCode {
         Some("dist") => dist::task(arguments),
         Some("fresh") => fresh::task(arguments),
         Some("fixtures") => arguments.end().and_then(|()| fixtures::task()),
+        Some("small-build") => arguments.end().and_then(|()| small_build::test()),
         Some("count") => arguments.end().and_then(|()| count::task()),
         Some("help" | "--help" | "-h") | None => {
             print!("{HELP}");

@@ -4,9 +4,7 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use shardpack_format::image_header::Header;
-
-use crate::{Limits, Refused, need};
+use crate::{Limits, Refused};
 
 /// From this size on, an allocation is tried before a decoder starts: decoders abort on a failed allocation.
 const ASKED_BYTES: u64 = 4 << 20;
@@ -66,14 +64,6 @@ impl Budget {
             self.changed.notify_all();
         }
         Reservation { budget: self, bytes }
-    }
-
-    /// Waits for the memory to decode the image in `bytes`, and takes it.
-    ///
-    /// # Errors
-    /// When the image needs more than the whole budget, or more than the system has.
-    pub fn for_decode(&self, bytes: &[u8]) -> Result<Reservation<'_>, Refused> {
-        self.for_work(need::decode(bytes, &Header::parse(bytes)))
     }
 
     /// Takes `needed` bytes for decoders, which abort the process if the system has no memory; takes the whole budget

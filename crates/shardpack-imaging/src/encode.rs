@@ -3,6 +3,7 @@
 //! PNG is compressed by fdeflate and WebP is lossless; neither has settings. Pixels of a JPEG are 4:2:0, as Pillow and
 //! OpenCV write them.
 
+use crate::{Encode, Layout, Picture, Refused};
 use image::{
     ExtendedColorType, ImageEncoder,
     codecs::{
@@ -10,40 +11,6 @@ use image::{
         webp::WebPEncoder,
     },
 };
-use shardpack_format::image_header::Kind;
-
-use crate::{Layout, Picture, Refused};
-
-/// A kind of file to encode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encode {
-    /// JPEG, baseline; without alpha.
-    Jpeg,
-    /// PNG.
-    Png,
-    /// WebP, lossless.
-    Webp,
-}
-
-impl Encode {
-    /// The kind of the file.
-    pub fn kind(self) -> Kind {
-        match self {
-            Encode::Jpeg => Kind::Jpeg,
-            Encode::Png => Kind::Png,
-            Encode::Webp => Kind::Webp,
-        }
-    }
-
-    /// The encoding for a picture that came as `kind`: the same if it can be encoded, else PNG.
-    pub fn like(kind: Kind) -> Self {
-        match kind {
-            Kind::Jpeg => Encode::Jpeg,
-            Kind::Webp => Encode::Webp,
-            _ => Encode::Png,
-        }
-    }
-}
 
 /// The bytes of a file with `picture`, its Exif, and its colour profile if it matches the channels; `quality`, 1 to
 /// 100, applies to JPEG only.

@@ -57,6 +57,8 @@ pub(crate) fn plain(said: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
+    /// This build has no decoders: see [`HAS_DECODE`](crate::HAS_DECODE).
+    NoDecodeFeature,
     /// There is no decoder here for this kind; [`Kind::Unknown`] if the first bytes are not an image.
     NoDecoder(Kind),
     /// Its header declares more than [`Limits`] allow.
@@ -113,6 +115,7 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = |kind: &Kind| kind.name().to_uppercase();
         match self {
+            Refused::NoDecodeFeature => f.write_str("this build cannot decode images (it lacks the feature decode)"),
             Refused::NoDecoder(Kind::Unknown) => f.write_str("no image by its first bytes"),
             Refused::NoDecoder(kind) => write!(f, "{} cannot be decoded here", name(kind)),
             Refused::TooLarge { width, height } => write!(f, "{width} × {height} pixels are more than is allowed"),

@@ -4,14 +4,6 @@ use shardpack_jpeg::{Decoder, Level, NoTable, Rect, RegionRequest};
 
 use crate::{Layout, Limits};
 
-/// Checks the variable `SHARDPACK_SIMD`, which names the instructions for decoding JPEGs: `scalar`, `sse2`, `avx2` or `avx512`.
-///
-/// # Errors
-/// If it names others than those of this CPU.
-pub fn check_instructions() -> Result<(), String> {
-    Level::from_environment().map(drop)
-}
-
 /// A decoder.
 pub(crate) fn decoder() -> Decoder {
     // Programs refuse an unknown name when they start. The pixels are the same.

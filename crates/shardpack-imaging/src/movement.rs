@@ -5,8 +5,7 @@
 use shardpack_format::image_header::Header;
 
 use crate::{
-    Limits, Recipe, Refused, catch_panic::contained, decode, nearest::nearest, picture::stored_pixel,
-    recipe::stored_size,
+    Limits, Recipe, Refused, catch_panic::contained, look, nearest::nearest, picture::stored_pixel, recipe::stored_size,
 };
 
 /// How a recipe moves the pixels of one image.
@@ -28,7 +27,7 @@ impl Movement {
     pub fn of(bytes: &[u8], recipe: &Recipe, limits: &Limits) -> Result<Self, Refused> {
         contained(bytes, || {
             let header = Header::parse(bytes);
-            let (width, height, orientation) = decode::look(bytes, &header, limits)?;
+            let (width, height, orientation) = look(bytes, &header, limits)?;
             if width == 0 || height == 0 {
                 return Err(Refused::Damaged(header.kind, "its headers have no size".to_owned()));
             }

@@ -5,10 +5,23 @@
 
 use shardpack_format::image_header::{Header, Kind, Mode};
 
-use crate::decode::{keeps_coefficients, tiff_need};
+use crate::{
+    Budget, Refused, Reservation,
+    decode::{keeps_coefficients, tiff_need},
+};
 
 /// Tables, rows and metadata.
 const BESIDE_BYTES: u64 = 64 << 10;
+
+impl Budget {
+    /// Waits for the memory to decode the image in `bytes`, and takes it.
+    ///
+    /// # Errors
+    /// When the image needs more than the whole budget, or more than the system has.
+    pub fn for_decode(&self, bytes: &[u8]) -> Result<Reservation<'_>, Refused> {
+        self.for_work(decode(bytes, &Header::parse(bytes)))
+    }
+}
 
 /// Bytes needed to decode `bytes` to 8-bit pixels; `None` if the headers have no size, which the decoder then reports.
 pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<u64> {

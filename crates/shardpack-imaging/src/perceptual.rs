@@ -2,13 +2,20 @@
 
 use fast_image_resize::{FilterType, Resizer};
 
-use crate::{Layout, Picture, resize};
+use crate::{Layout, Limits, Picture, Refused, decode, resize};
+
+/// The [`perceptual_hash`] of an image file.
+///
+/// # Errors
+/// Images that [`decode`] refuses.
+pub fn image_hash(bytes: &[u8], limits: &Limits) -> Result<u64, Refused> {
+    decode(bytes, limits).map(perceptual_hash)
+}
 
 /// The difference hash: the picture is turned upright, converted to grey and reduced to 9 × 8; each bit is set if a
 /// pixel is darker than its right neighbour; the first bit is the top left one.
 ///
-/// It is the same on every machine. Size, aspect and compression hardly matter: at most a few of the 64 bits differ
-/// ([`distance`]). A mirrored or cropped picture has another hash; a picture of one colour has 0. Source: N. Krawetz,
+/// It is the same on every machine. Size, aspect and compression hardly matter: at most a few of the 64 bits differ. A mirrored or cropped picture has another hash; a picture of one colour has 0. Source: N. Krawetz,
 /// "Kind of Like That" (dHash).
 pub fn perceptual_hash(mut picture: Picture) -> u64 {
     let (width, height) = if picture.orientation > 4 { (8, 9) } else { (9, 8) };
@@ -29,9 +36,4 @@ pub fn perceptual_hash(mut picture: Picture) -> u64 {
 
 fn luma(pixel: &[u8]) -> u32 {
     pixel.iter().zip([299, 587, 114]).map(|(&level, weight)| weight * u32::from(level)).sum()
-}
-
-/// Number of differing bits of two hashes, 0 to 64.
-pub fn distance(one: u64, other: u64) -> u32 {
-    (one ^ other).count_ones()
 }

@@ -1,12 +1,12 @@
 //! Memory for decoded images: all threads share the budget of `--memory`, beside the images in flight.
 //!
 //! Holds at all times: a decode waits for its memory. An image that needs more than the whole budget ends a
-//! pack, because the packed samples must not depend on memory.
+//! pack, because the packed samples must not depend on memory. So does any image in a build that cannot decode.
 
 use std::sync::{Mutex, PoisonError};
 
-use shardpack_format::{Error, Result, memory, size};
-use shardpack_imaging::{Budget, Limits, Refused};
+use shardpack_format::{Error, ErrorKind, Result, memory, size};
+use shardpack_imaging::{Budget, HAS_DECODE, Limits, Refused};
 
 /// One budget for each size that commands of this process have had: few, and never freed.
 static BUDGETS: Mutex<Vec<&Budget>> = Mutex::new(Vec::new());
@@ -46,15 +46,29 @@ pub fn said(refused: &Refused) -> String {
     }
 }
 
+/// Fails in a build without the feature `decode`; `option` needs it.
+///
+/// # Errors
+/// In a build without the feature.
+pub fn require_decode(option: &str) -> Result<()> {
+    if HAS_DECODE { Ok(()) } else { Err(no_decode_feature(option)) }
+}
+
+/// The error for `option` in a build without the feature `decode`.
+pub(crate) fn no_decode_feature(option: &str) -> Error {
+    Error::new(ErrorKind::System, format!("{option}: {}", Refused::NoDecodeFeature))
+}
+
 /// Reason why the image `name` is bad, for `--on-bad`.
 ///
 /// # Errors
-/// If memory is the reason: with more memory, the image may be valid.
+/// If the reason is memory or this build, and not the image.
 pub(crate) fn verdict(refused: &Refused, name: impl FnOnce() -> String) -> Result<String> {
     let help = match refused {
         Refused::OverBudget { needed, allowed } if *allowed == budget().bytes() => {
             format!("--memory {}MiB decodes it; --exclude leaves it out", needed.div_ceil(1 << 20))
         }
+        Refused::NoDecodeFeature => return Err(Error::new(ErrorKind::System, said(refused)).in_sample(name())),
         Refused::NoMemory { .. } => "give this machine more memory, or use --exclude to leave it out".to_owned(),
         refused => return Ok(said(refused)),
     };

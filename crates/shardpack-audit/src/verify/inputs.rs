@@ -19,6 +19,7 @@ use crate::{
 /// If a folder has nothing to verify, or the machine fails. Damage is in the report.
 pub fn all(given: &Inputs, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
+    options.check()?;
     let mut report = Report::default();
     for DatasetLocation { folder, only, .. } in &given.roots {
         let of_root = match only {

@@ -40,7 +40,7 @@ use shardpack_runtime::Instant;
 use shardpack_storage::Storage;
 
 use crate::{
-    crops,
+    crops, decoding,
     inspect::REQUESTS,
     ledger,
     monitor::{Monitor, Phase},
@@ -77,6 +77,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// Fails in a build that cannot do what they ask.
+    fn check(&self) -> Result<()> {
+        if self.decode { decoding::require_decode("--decode") } else { Ok(()) }
+    }
+
     /// The same options with enough threads to wait for a store.
     fn for_files(&self, files: &Arc<dyn Storage>) -> Self {
         Self { jobs: self.jobs.max(files.access().reads.min(REQUESTS)), ..self.clone() }
@@ -299,6 +304,7 @@ fn from_error(file: String, error: &Error) -> Problem {
 /// If there is no dataset, or the machine fails. Damage is in the report.
 pub fn verify(dst: &Path, options: &Options, monitor: &dyn Monitor) -> Result<Report> {
     let start = Instant::now();
+    options.check()?;
     let files = shardpack_storage::open(dst, &options.store)?;
     let options = &options.for_files(&files);
     let (mut datasets, problems) = open(&files)?;

@@ -3,7 +3,9 @@
 //!
 //! Holds at all times: the pixels equal those of the whole image, bit for bit, with every method.
 
+#[cfg(feature = "decode")]
 mod decoder;
 
+#[cfg(feature = "decode")]
 pub use decoder::Decoder;
 pub use shardpack_jpeg::{Damage, NoTable, Rect, Region, RegionRequest, Way, scan};

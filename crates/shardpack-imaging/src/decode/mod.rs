@@ -97,9 +97,12 @@ fn without_end(bytes: &[u8], kind: Kind) -> Refused {
     Refused::Damaged(kind, format!("truncated: its end is not within its {} bytes", bytes.len()))
 }
 
-/// Exif orientation of an image, 1 to 8, from its headers; 1 if it has none, or its headers cannot be parsed.
-pub fn orientation(bytes: &[u8], limits: &Limits) -> u8 {
-    look(bytes, &Header::parse(bytes), limits).map_or(1, |(_, _, orientation)| orientation)
+/// Exif orientation of an image, 1 to 8, from its headers; 1 if it has none.
+///
+/// # Errors
+/// Kinds without a decoder here, and headers that cannot be parsed.
+pub fn orientation(bytes: &[u8], limits: &Limits) -> Result<u8, Refused> {
+    look(bytes, &Header::parse(bytes), limits).map(|(_, _, orientation)| orientation)
 }
 
 /// Width, height and Exif orientation of an image that [`decode`] may accept, from its headers.

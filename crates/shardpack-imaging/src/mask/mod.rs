@@ -7,7 +7,7 @@ mod png;
 
 use shardpack_format::image_header::{Header, Kind, Mode};
 
-pub use png::{MaskHeader, move_mask};
+pub use png::{mask_size, move_mask};
 
 use crate::{Limits, Refused, catch_panic::contained, decode};
 

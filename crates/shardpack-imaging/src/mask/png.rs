@@ -25,53 +25,42 @@ pub(super) struct PngMask {
     pub(super) levels: Vec<u8>,
 }
 
-/// Size of a PNG in its header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MaskHeader {
-    /// Pixels across.
-    pub width: u32,
-    /// Pixels down.
-    pub height: u32,
-}
-
-impl MaskHeader {
-    /// The header of the mask in `bytes`.
-    ///
-    /// # Errors
-    /// If it is no PNG, has several frames, or an Exif orientation of its own.
-    pub fn parse(bytes: &[u8], budget: &Budget) -> Result<Self, Refused> {
-        contained(bytes, || {
-            let header = Header::parse(bytes);
-            if header.kind != Kind::Png {
-                return Err(match header.kind {
-                    Kind::Unknown => Refused::NoDecoder(Kind::Unknown),
-                    kind => Refused::Unsupported(kind, "only masks in PNG are moved".to_owned()),
-                });
-            }
-            let (width, height, orientation) = decode::look(bytes, &header, &budget.limits())?;
-            if orientation != 1 {
-                return Err(Refused::Unsupported(Kind::Png, "a mask with an orientation of its own".to_owned()));
-            }
-            if decode::pages::has_more(bytes, Kind::Png) {
-                return Err(Refused::Unsupported(Kind::Png, "a mask of several frames".to_owned()));
-            }
-            Ok(Self { width, height })
-        })
-    }
+/// Width and height of the mask in `bytes`, in pixels, from its header.
+///
+/// # Errors
+/// If it is no PNG, has several frames, or an Exif orientation of its own.
+pub fn mask_size(bytes: &[u8], budget: &Budget) -> Result<(u32, u32), Refused> {
+    contained(bytes, || {
+        let header = Header::parse(bytes);
+        if header.kind != Kind::Png {
+            return Err(match header.kind {
+                Kind::Unknown => Refused::NoDecoder(Kind::Unknown),
+                kind => Refused::Unsupported(kind, "only masks in PNG are moved".to_owned()),
+            });
+        }
+        let (width, height, orientation) = decode::look(bytes, &header, &budget.limits())?;
+        if orientation != 1 {
+            return Err(Refused::Unsupported(Kind::Png, "a mask with an orientation of its own".to_owned()));
+        }
+        if decode::pages::has_more(bytes, Kind::Png) {
+            return Err(Refused::Unsupported(Kind::Png, "a mask of several frames".to_owned()));
+        }
+        Ok((width, height))
+    })
 }
 
 /// The PNG with the mask in `bytes`, which has the size of the image, after `movement`.
 ///
 /// # Errors
-/// As [`MaskHeader::parse`]; if the mask has another size, is damaged, or needs more memory than the budget.
+/// As [`mask_size`]; if the mask has another size, is damaged, or needs more memory than the budget.
 pub fn move_mask(bytes: &[u8], movement: &Movement, budget: &Budget) -> Result<Vec<u8>, Refused> {
     contained(bytes, || {
-        let header = MaskHeader::parse(bytes, budget)?;
-        if (header.width, header.height) != movement.from() {
+        let size = mask_size(bytes, budget)?;
+        if size != movement.from() {
             return Err(Refused::Unsupported(Kind::Png, "a mask of another size than its image".to_owned()));
         }
         let (width, height) = movement.to();
-        budget.limits().admit(header.width, header.height, 8)?;
+        budget.limits().admit(size.0, size.1, 8)?;
         budget.limits().admit(width, height, 8)?;
         // As decoded, one pixel after the other, moved, and packed: at most 8 bytes a pixel.
         let pixels = |(width, height): (u32, u32)| u64::from(width) * u64::from(height);

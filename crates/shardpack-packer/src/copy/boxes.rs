@@ -4,12 +4,16 @@
 //! applying the Exif orientation.
 
 use shardpack_format::{
+    Error,
     component::{Conversion, ObjectArray},
     image_header::Header,
 };
-use shardpack_imaging::{Limits, orientation};
+use shardpack_imaging::{Limits, Refused, orientation};
 
-use crate::source::{ReadError, Refusal, boxes};
+use crate::{
+    decoding,
+    source::{ReadError, Refusal, boxes},
+};
 
 /// The size of an image as stored, in pixels, and its Exif orientation.
 #[derive(Clone, Copy, Debug)]
@@ -20,9 +24,15 @@ pub(super) struct ImageSize {
 }
 
 impl ImageSize {
-    pub fn parse(image: &[u8]) -> Self {
+    /// # Errors
+    /// In a build that cannot read the orientation.
+    pub fn parse(image: &[u8]) -> Result<Self, Error> {
         let header = Header::parse(image);
-        Self { width: header.width, height: header.height, orientation: orientation(image, &Limits::default()) }
+        let orientation = match orientation(image, &Limits::default()) {
+            Err(Refused::NoDecodeFeature) => return Err(decoding::no_decode_feature("boxes in pixels")),
+            orientation => orientation.unwrap_or(1),
+        };
+        Ok(Self { width: header.width, height: header.height, orientation })
     }
 
     /// Writes the array that `conversion` makes of `file` over `content`.

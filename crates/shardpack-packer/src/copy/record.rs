@@ -84,11 +84,7 @@ impl RecordSpan {
         let place = Stored { format, component: 0, form, content_bytes: listing.entry(self.number).bytes };
         place.fill(self.payload(record)?, |content| source.read(self.number, content))?;
         let is_converted = |kind: &Component| kind.conversion().is_some();
-        let size = components
-            .kinds
-            .iter()
-            .any(is_converted)
-            .then(|| self.payload(record).map(|image| ImageSize::parse(image)));
+        let size = components.kinds.iter().any(is_converted).then(|| ImageSize::parse(self.payload(record)?));
         let size = size.transpose()?;
         let first_component = format.components().len().saturating_sub(cells.len());
         for (which, cell) in cells.iter().enumerate() {

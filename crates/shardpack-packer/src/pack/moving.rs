@@ -6,7 +6,7 @@ use shardpack_format::{
     component::{Form, item_bytes},
     npy,
 };
-use shardpack_imaging::{Budget, MaskHeader, Movement, Refused, move_mask};
+use shardpack_imaging::{Budget, Movement, Refused, mask_size, move_mask};
 
 use super::roles::{Assigned, BoxForm, Role};
 
@@ -50,8 +50,7 @@ pub(super) fn moved(
             Ok(if moves { Some(array.levels(axis, movement)?) } else { None })
         }
         Role::Mask => {
-            let header = MaskHeader::parse(content, budget)?;
-            check_size((header.width, header.height), movement)?;
+            check_size(mask_size(content, budget)?, movement)?;
             let moves = !movement.is_still();
             Ok(if moves {
                 Some(Moved { content: move_mask(content, movement, budget)?, form: Form::Bytes })

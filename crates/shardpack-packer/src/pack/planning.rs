@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     copy::{self, OnBad},
+    decoding,
     ledger::{Fate, Unpacked},
     monitor::Monitor,
     part::Part,
@@ -150,6 +151,7 @@ impl Surveyed {
             Some(division) => Arc::new(Divided::new(source, division)),
             None => source,
         };
+        options.iter().try_for_each(require_decode)?;
         let mut found = source.discover(&first.walk, monitor)?;
         found.iter().try_for_each(|found| check_fraction(found, first))?;
         check_any_file(source.as_ref(), &found, &first.walk)?;
@@ -173,6 +175,9 @@ impl Surveyed {
         }
         let is_resized = first.recipe.as_ref().is_some_and(|recipe| recipe.resize.is_some());
         boxes::take(source.as_ref(), &mut found, &first.walk, is_resized, monitor)?;
+        if found.iter().any(|found| found.listing.components().kinds.iter().any(|kind| kind.conversion().is_some())) {
+            decoding::require_decode("boxes in pixels need the orientation of images")?;
+        }
         let is_of_shards = source.is_of_shards();
         let settle = |options| decide_options(options, &roles, &found, &sniffed.kinds, is_of_shards);
         let bytes = options.iter().map(settle).collect::<Result<Vec<_>>>()?;
@@ -389,6 +394,17 @@ fn decide_types(found: &mut [SourceListing]) {
             one.payload = payload.or_else(|| one.payload.clone());
         }
     }
+}
+
+/// Fails if an option needs pixels, in a build that cannot decode images.
+fn require_decode(options: &PlanOptions) -> Result<()> {
+    let asked = [
+        (options.recipe.is_some(), "--fix, --rotate, --resize and --encode"),
+        (options.survey.near, "--near-duplicates"),
+        (options.bytes.check != plan::Check::Header, "--check full and --check entropy"),
+    ];
+    let needed = asked.into_iter().filter(|(is_asked, _)| *is_asked);
+    needed.map(|(_, option)| option).try_for_each(decoding::require_decode)
 }
 
 /// Fails if an option for images is used, but samples are not images.

@@ -2,14 +2,14 @@
 //! out.
 //!
 //! Each image is decoded and reduced to 64 bits that survive another size or coding
-//! ([`shardpack_imaging::perceptual_hash`]). Hashes that differ in few bits are found by bands: if at most four
+//! ([`image_hash`]). Hashes that differ in few bits are found by bands: if at most four
 //! bits differ, one of five bands must be equal. A flat image looks like every other flat image; so the survey
 //! only reports, and the user decides.
 
 use std::collections::{BTreeMap, HashMap};
 
 use shardpack_format::Result;
-use shardpack_imaging::{Limits, decode, distance, perceptual_hash};
+use shardpack_imaging::{Limits, image_hash};
 
 use super::{Choice, Fates, duplicates, parallel_reads::ImageReader};
 use crate::{
@@ -41,8 +41,7 @@ pub(super) fn find(
             let read = reader.whole(number, buffer)?;
             // An image that does not decode has no duplicates; --check decides whether it is packed.
             let Some(()) = read else { return Ok(None) };
-            let hash = |bytes: &[u8], limits: &Limits| decode(bytes, limits).map(perceptual_hash);
-            match decoding::checked(buffer, &Limits::default(), hash) {
+            match decoding::checked(buffer, &Limits::default(), image_hash) {
                 Ok(hash) => Ok(Some(hash)),
                 Err(refused) => decoding::verdict(&refused, || one.listing.shown(number)).map(|_| None),
             }
@@ -73,6 +72,11 @@ pub(super) fn find(
         });
     }
     Ok(fates)
+}
+
+/// Number of different bits.
+fn distance(one: u64, other: u64) -> u32 {
+    (one ^ other).count_ones()
 }
 
 /// For each of `hashes`, which must all differ, the nearest earlier hash that is near, by position.
