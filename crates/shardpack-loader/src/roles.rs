@@ -11,8 +11,8 @@ use shardpack_format::{
     formats::component_classes,
 };
 use shardpack_imaging::{
-    Mask,
-    training::{Axes, Dtype, Geometry, Transform, Worker},
+    Mask, Refused,
+    training::{Axes, Dtype, Geometry, Size, Transform, Worker},
 };
 
 use crate::columns::{Value, Wanted};
@@ -331,13 +331,11 @@ fn pixels<'s>(worker: &mut Worker, cut: Option<&CutOf<'_>>, role: Role, value: &
         Value::Array(..) => return Err("an encoded image is wanted, and it is an array".to_owned()),
     };
     match (role, cut) {
-        (Role::Mask, cut) => {
-            let mask = worker.mask(content).map_err(|refused| refused.to_string())?;
-            file_mask(cut, &mask)
-        }
+        (Role::Mask, None) => worker.mask(content).map(|mask| mask_value(mask, Axes::Chw)).map_err(said),
+        (Role::Mask, Some(cut)) => file_mask(worker, cut, content),
         (_, Some(cut)) => second_image(worker, cut, content),
         (_, None) => {
-            let (rgb, _) = worker.decode(content, false).map_err(|refused| refused.to_string())?;
+            let (rgb, _) = worker.decode(content, false).map_err(said)?;
             let (width, height) = (rgb.width as usize, rgb.height as usize);
             let planes = in_planes(rgb.pixels, 3, 1);
             Ok(bytes("|u1", &[3, height, width], planes))
@@ -354,22 +352,36 @@ fn same_size(what: &str, (width, height): (u32, u32), geometry: &Geometry) -> Fi
     }
 }
 
-fn file_mask<'s>(cut: Option<&CutOf<'_>>, mask: &Mask) -> Fit<Value<'s>> {
+fn said(refused: Refused) -> String {
+    refused.to_string()
+}
+
+/// The cut of a mask in a file.
+fn file_mask<'s>(worker: &mut Worker, cut: &CutOf<'_>, content: &[u8]) -> Fit<Value<'s>> {
+    let mask = match worker.jpeg_mask(content, &cut.geometry).map_err(said)? {
+        Some(mask) => mask,
+        None => {
+            let mask = worker.mask(content).map_err(said)?;
+            same_size("a mask", (mask.width, mask.height), &cut.geometry)?;
+            let items = cut.geometry.nearest(&mask.items, mask.pixel_bytes()).unwrap_or_default();
+            let Size { width, height } = cut.geometry.size;
+            Mask { width, height, items, ..mask }
+        }
+    };
+    Ok(mask_value(mask, cut.transform.options().axes))
+}
+
+fn mask_value<'s>(mask: Mask, axes: Axes) -> Value<'s> {
     let dtype = if mask.bytes == 2 { "<u2" } else { "|u1" };
-    let (channels, mut axes) = (mask.channels as usize, Axes::Chw);
-    let (mut height, mut width) = (mask.height as usize, mask.width as usize);
-    let mut items = Cow::Borrowed(&mask.items[..]);
-    if let Some(cut) = cut {
-        same_size("a mask", (mask.width, mask.height), &cut.geometry)?;
-        axes = cut.transform.options().axes;
-        (height, width) = (cut.geometry.size.height as usize, cut.geometry.size.width as usize);
-        items = Cow::Owned(cut.geometry.nearest(&mask.items, mask.pixel_bytes()).unwrap_or_default());
+    let [channels, height, width] = [mask.channels, mask.height, mask.width].map(|number| number as usize);
+    match (channels, axes) {
+        (1, _) => bytes(dtype, &[height, width], mask.items),
+        (_, Axes::Chw) => {
+            let planes = in_planes(&mask.items, channels, mask.bytes as usize);
+            bytes(dtype, &[channels, height, width], planes)
+        }
+        (_, Axes::Hwc) => bytes(dtype, &[height, width, channels], mask.items),
     }
-    Ok(match (channels, axes) {
-        (1, _) => bytes(dtype, &[height, width], items.into_owned()),
-        (_, Axes::Chw) => bytes(dtype, &[channels, height, width], in_planes(&items, channels, mask.bytes as usize)),
-        (_, Axes::Hwc) => bytes(dtype, &[height, width, channels], items.into_owned()),
-    })
 }
 
 /// The mask in an array `[H, W]`, `[H, W, C]` or `[C, H, W]`; the axes keep their order.

@@ -4,11 +4,11 @@
 //! those of torchvision's `v2` transforms of `Mask`, `BoundingBoxes` and `KeyPoints` with the same cut.
 
 use super::geometry::{Geometry, Steps};
-use crate::nearest::nearest;
+use crate::{crops::Rect, nearest::nearest};
 
 impl Steps {
-    /// The pixel of the image for each of `placed` pixels.
-    fn nearest(&self, placed: u32) -> impl Iterator<Item = u32> {
+    /// The pixel of the image for each of `placed` pixels, in ascending order.
+    fn nearest(&self, placed: u32) -> impl DoubleEndedIterator<Item = u32> {
         let Self { first, source, resized, begin } = *self;
         (begin..begin + u64::from(placed)).map(move |at| first + nearest(at, source, resized))
     }
@@ -27,6 +27,25 @@ impl Geometry {
         if pixel_bytes == 0 || pixels.len() as u64 != u64::from(width) * u64::from(height) * pixel_bytes as u64 {
             return None;
         }
+        Some(self.nearest_in(Rect { x: 0, y: 0, width, height }, pixels, pixel_bytes))
+    }
+
+    /// The part of the image as stored that [`Geometry::nearest`] takes pixels of.
+    pub(super) fn nearest_window(&self) -> Rect {
+        let ends = |axis: usize, placed: u32| {
+            let mut all = self.steps[axis].nearest(placed);
+            let first = all.next().unwrap_or(0);
+            (first, all.next_back().unwrap_or(first))
+        };
+        let (across, down) = (ends(0, self.placed.width), ends(1, self.placed.height));
+        let one = self.turn.stored_pixel((across.0, down.0), self.stored);
+        let other = self.turn.stored_pixel((across.1, down.1), self.stored);
+        let (x, y) = (one.0.min(other.0), one.1.min(other.1));
+        Rect { x, y, width: one.0.max(other.0) - x + 1, height: one.1.max(other.1) - y + 1 }
+    }
+
+    /// As [`Geometry::nearest`], of the `pixels` of a part of the image that holds [`Geometry::nearest_window`].
+    pub(super) fn nearest_in(&self, part: Rect, pixels: &[u8], pixel_bytes: usize) -> Vec<u8> {
         let (out_width, placed) = (self.size.width as usize, self.placed);
         let mut out = vec![0; out_width * self.size.height as usize * pixel_bytes];
         let columns: Vec<u32> = self.steps[0].nearest(placed.width).collect();
@@ -41,7 +60,7 @@ impl Geometry {
             let row = row.chunks_exact_mut(pixel_bytes).skip(left).take(columns.len());
             let from = |x: &u32| {
                 let (column, row) = self.turn.stored_pixel((*x, y), self.stored);
-                let start = (row as usize * width as usize + column as usize) * pixel_bytes;
+                let start = ((row - part.y) as usize * part.width as usize + (column - part.x) as usize) * pixel_bytes;
                 &pixels[start..start + pixel_bytes]
             };
             match self.flip {
@@ -49,7 +68,7 @@ impl Geometry {
                 true => row.zip(columns.iter().rev()).for_each(|(to, x)| to.copy_from_slice(from(x))),
             }
         }
-        Some(out)
+        out
     }
 
     /// A point, x and y, in pixels of the slot; points outside stay outside.
@@ -94,7 +113,7 @@ impl Geometry {
 mod tests {
     use super::*;
     use crate::{
-        Layout, Limits, Picture,
+        Encode, Layout, Limits, Mask, Picture, encode,
         training::{Axes, Cut, Filter, Options, Resize, Size, Transform, Worker, rotate::Turn},
     };
 
@@ -127,6 +146,31 @@ mod tests {
             }
         }
         assert_eq!(geometry(CUTS[0], 0, Turn::NONE).nearest(&pixels[1..], 1), None);
+    }
+
+    #[test]
+    fn the_cut_of_a_mask_in_a_jpeg_is_that_of_the_whole_mask() {
+        let limits = Limits::default();
+        let mut worker = Worker::new(limits);
+        for layout in [Layout::Gray8, Layout::Rgb8] {
+            let level = |at: u32| if at.wrapping_mul(2_654_435_761) >> 29 < 3 { 255 } else { 0 };
+            let picture = Picture::new(31, 23, layout, (0..31 * 23 * layout.channels() as u32).map(level).collect());
+            let file = encode(&picture.unwrap(), Encode::Jpeg, 90).unwrap();
+            let whole = Mask::decode(&file, &limits).unwrap();
+            for orientation in 1..=8 {
+                for (cut, key) in CUTS.iter().flat_map(|cut| (0..6).map(move |key| (*cut, key))) {
+                    let geometry = geometry(cut, key, Turn::from_exif(orientation));
+                    let items = geometry.nearest(&whole.items, whole.pixel_bytes()).unwrap();
+                    let Size { width, height } = geometry.size;
+                    let expected = Mask { width, height, items, ..whole };
+                    let found = worker.jpeg_mask(&file, &geometry);
+                    assert_eq!(found, Ok(Some(expected)), "{layout:?} {orientation} {cut:?} {key}");
+                }
+            }
+            let plain = geometry(CUTS[0], 0, Turn::NONE);
+            assert_eq!(worker.jpeg_mask(&file, &Geometry { stored: (31, 24), ..plain }), Ok(None));
+            assert!(worker.jpeg_mask(&file[..file.len() / 2], &plain).is_err());
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use fast_image_resize::{
     images::{TypedCroppedImage, TypedImage, TypedImageRef},
     pixels::U8x4,
 };
-use shardpack_format::image_header::{Header, Kind};
+use shardpack_format::image_header::{Header, Kind, Mode};
 
 use super::{
     augment::{Adjustment, Augmenter},
@@ -19,7 +19,7 @@ use super::{
     part::{DecodedPart, DecodedWindow, cuts, enclosing, reduction},
     random::view_key,
     rotate::Turn,
-    shape::Rect,
+    shape::{Rect, Size},
     slot::{self, Placing},
     transform::{Filter, Transform},
 };
@@ -281,6 +281,30 @@ impl Worker {
         // The file's rows, and one byte or two for each number.
         let _taken = taken(self.budget.as_deref(), bytes, &Header::parse(bytes), 8, 0)?;
         Mask::decode(bytes, &self.limits)
+    }
+
+    /// The cut of a mask that is a JPEG and has the size of the image: only the pixels around the cut are decoded. `None` for other
+    /// masks.
+    ///
+    /// # Errors
+    /// Files that [`Mask::decode`] refuses, if the damage lies in the part that is decoded.
+    pub fn jpeg_mask(&mut self, bytes: &[u8], geometry: &Geometry) -> Result<Option<Mask>, Refused> {
+        let header = Header::parse(bytes);
+        let is_one = header.kind == Kind::Jpeg && header.depth == 8;
+        if !is_one || (header.width, header.height) != geometry.stored_size() {
+            return Ok(None);
+        }
+        self.limits.admit(header.width, header.height, 3)?;
+        let _taken = taken(self.budget.as_deref(), bytes, &header, 8, 0)?;
+        let rect = geometry.nearest_window();
+        self.decoder.region(bytes, None, &RegionRequest { rect, reduce_by: 1, padded: false }, &mut self.decoded)?;
+        let channels = if header.mode == Mode::Gray { 1 } else { 3 };
+        if channels == 1 {
+            self.decoded = self.decoded.as_chunks::<3>().0.iter().map(|pixel| pixel[0]).collect();
+        }
+        let items = geometry.nearest_in(rect, &self.decoded, channels as usize);
+        let Size { width, height } = geometry.size;
+        Ok(Some(Mask { width, height, channels, bytes: 1, items }))
     }
 
     /// Decodes a whole JPEG into `self.decoded`, `[height, width, 3]`, with the decoder for parts; returns whether it
