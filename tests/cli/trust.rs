@@ -89,6 +89,14 @@ fn archives_and_indexes_in_folders_of_classes_are_no_samples_unless_it_is_said()
     bench.file("cat/1.nii.gz", b"x");
     bench.file("dog/2.nii.gz", b"y");
     bench.pack(&[]).code(0);
+    // Those of a patient are no samples of a class.
+    let bench = Bench::new();
+    for name in ["p1/p1_flair.nii.gz", "p1/p1_seg.nii.gz", "p2/p2_flair.nii.gz", "p2/p2_seg.nii.gz"] {
+        bench.file(name, name.as_bytes());
+    }
+    bench.pack(&[]).code(2).says("several medical volumes of a patient").says("--files '*_NAME.nii.gz'");
+    let options = ["--no-labels", "--files", "*_flair.nii.gz", "--with", "seg={stem-_flair.nii}_seg.nii.gz"];
+    bench.pack(&options).code(0).says("2 of 2 samples");
 }
 
 #[test]

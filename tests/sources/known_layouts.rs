@@ -129,6 +129,40 @@ fn tables_with_a_column_for_each_class_are_packed_as_lists() {
 }
 
 #[test]
+fn masks_of_flaws_go_to_the_images_of_the_test_split() {
+    let bench = tree(
+        &Layout {
+            name: "MVTec AD",
+            images: &["train/good/000.png", "test/good/000.png", "test/cut/000.png", "test/cut/001.png"],
+            others: &[("ground_truth/cut/000_mask.png", "zero"), ("ground_truth/cut/001_mask.png", "one")],
+            components: &[],
+            splits: &[],
+        },
+        "",
+    );
+    let printed = words(&help(bench.pack(&[])));
+    let dst = bench.dst();
+    let command: Vec<&str> = printed.iter().map(|word| if word == "DST" { path(&dst) } else { word }).collect();
+    run(&command[1..]).code(0);
+    let masks = |split: &str| -> BTreeSet<(String, Option<String>)> {
+        let dataset = Dataset::open(dst.join(split)).unwrap();
+        let mask = dataset.manifest().components.iter().position(|name| name == "mask.png").unwrap();
+        let of = |number| {
+            let sample = dataset.sample(number).unwrap();
+            let mask = sample.content(mask).unwrap().map(|mask| String::from_utf8(mask.into_owned()).unwrap());
+            (String::from_utf8_lossy(sample.row().path).into_owned(), mask)
+        };
+        (0..dataset.len()).map(of).collect()
+    };
+    let of = |path: &str, mask: Option<&str>| (path.to_owned(), mask.map(str::to_owned));
+    assert_eq!(masks("train"), [of("good/000.png", None)].into());
+    assert_eq!(
+        masks("test"),
+        [of("good/000.png", None), of("cut/000.png", Some("zero")), of("cut/001.png", Some("one"))].into()
+    );
+}
+
+#[test]
 fn each_layout_is_named_and_the_printed_options_pack_it() {
     for layout in &LAYOUTS {
         let bench = tree(layout, "");

@@ -19,7 +19,7 @@ const WHEAT: &str =
     "image_id,width,height,bbox,source\n0a,0,0,\"[1.0, 2.0, 3.0, 4.0]\",x\n0a,0,0,\"[1.0, 2.0, 2.0, 1.0]\",x\n";
 const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-pub const LAYOUTS: [Layout; 45] = [
+pub const LAYOUTS: [Layout; 50] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -364,6 +364,68 @@ pub const LAYOUTS: [Layout; 45] = [
         ],
         components: &["mask.png", "seg.png", "gt.png"],
         splits: &[("", 2)],
+    },
+    Layout {
+        name: "COVID-19 Radiography",
+        images: &["COVID/images/1.jpg", "COVID/images/2.jpg", "Normal/images/1.jpg"],
+        others: &[
+            ("COVID/masks/1.png", "mask"),
+            ("COVID/masks/2.png", "mask"),
+            ("Normal/masks/1.png", "mask"),
+            ("COVID.metadata.xlsx", "table"),
+        ],
+        components: &["mask.png"],
+        splits: &[("", 3)],
+    },
+    Layout {
+        name: "VisDrone",
+        images: &["VisDrone2019-DET-train/images/1.jpg", "VisDrone2019-DET-val/images/2.jpg"],
+        others: &[
+            ("VisDrone2019-DET-train/annotations/1.txt", "1,2,3,4,1,4,0,0"),
+            ("VisDrone2019-DET-val/annotations/2.txt", "1,2,3,4,1,4,0,0"),
+        ],
+        components: &["annotation.txt"],
+        splits: &[("VisDrone2019-DET-train", 1), ("VisDrone2019-DET-val", 1)],
+    },
+    Layout {
+        name: "img2dataset",
+        images: &["00000/000000000.jpg", "00000/000000001.jpg", "00001/000010000.jpg"],
+        others: &[
+            ("00000/000000000.txt", "a cat"),
+            ("00000/000000001.txt", "a dog"),
+            ("00001/000010000.txt", "a cup"),
+            ("00000/000000000.json", "{}"),
+            ("00000/000000001.json", "{}"),
+            ("00001/000010000.json", "{}"),
+            ("00000_stats.json", "{}"),
+        ],
+        components: &["txt", "json"],
+        splits: &[("", 3)],
+    },
+    Layout {
+        name: "CVPPP",
+        images: &["A1/plant001_rgb.png", "A1/plant002_rgb.png", "A2/plant001_rgb.png"],
+        others: &[
+            ("A1/plant001_label.png", "label"),
+            ("A1/plant002_label.png", "label"),
+            ("A2/plant001_label.png", "label"),
+            ("A1/plant001_fg.png", "fg"),
+            ("A1/plant002_fg.png", "fg"),
+            ("A2/plant001_fg.png", "fg"),
+        ],
+        components: &["label.png", "fg.png"],
+        splits: &[("", 3)],
+    },
+    Layout {
+        name: "RGB-D Object",
+        images: &["apple/apple_1/a_1_1_crop.png", "apple/apple_2/a_2_1_crop.png", "cap/cap_1/c_1_1_crop.png"],
+        others: &[
+            ("apple/apple_1/a_1_1_maskcrop.png", "mask"),
+            ("apple/apple_2/a_2_1_maskcrop.png", "mask"),
+            ("cap/cap_1/c_1_1_maskcrop.png", "mask"),
+        ],
+        components: &["maskcrop.png"],
+        splits: &[("", 3)],
     },
     Layout {
         name: "COCO with one list",

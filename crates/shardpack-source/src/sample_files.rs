@@ -190,15 +190,26 @@ pub(super) fn files_in(tree: Tree<'_>, folder: &Path) -> Vec<Vec<u8>> {
 }
 
 /// Fails if the files of a tree without images are archives or indexes of shards. `--files` packs them as samples.
-fn refuse_archives(seen: &Seen, kinds: &BTreeMap<String, u64>) -> Result<()> {
+fn refuse_archives(tree: Tree<'_>, seen: &Seen, kinds: &BTreeMap<String, u64>) -> Result<()> {
     // The first `.gz` may be a `.tar.gz`, an MNIST table, or a medical volume.
-    let is_packed = |kind: &String| {
+    let ends = |kind: &String, ends: &[&str]| {
         let first = seen.first.get(kind).and_then(|file| file.file_stem()).unwrap_or_default();
         let first = first.to_string_lossy().to_lowercase();
-        first.ends_with(".tar") || first.ends_with("-ubyte")
+        ends.iter().any(|end| first.ends_with(end))
     };
+    let is_packed = |kind: &String| ends(kind, &[".tar", "-ubyte"]);
+    // BraTS20_Training_001/BraTS20_Training_001_flair.nii.gz, and others of this patient.
+    let is_of_one = |kind: &String| {
+        let folder = seen.first.get(kind).and_then(|file| file.parent());
+        let Some((folder, name)) = folder.and_then(|folder| Some((folder, folder.file_name()?))) else { return false };
+        let files = entries(tree, folder).into_iter().filter(|(_, is_folder)| !is_folder);
+        files.filter(|(file, _)| file.starts_with(name.as_bytes())).count() > 1
+    };
+    let is_volume = |kind: &String| (VOLUMES.contains(&kind.as_str()) || ends(kind, &[".nii"])) && is_of_one(kind);
     let is_of_many = |kind: &String| OF_MANY.contains(&kind.as_str());
-    let is_one = |kind: &&String| *kind == INDEX || names::is_archive(kind) || is_packed(kind) || is_of_many(kind);
+    let is_one = |kind: &&String| {
+        *kind == INDEX || names::is_archive(kind) || is_packed(kind) || is_of_many(kind) || is_volume(kind)
+    };
     let (what, help) = match kinds.keys().find(is_one) {
         Some(kind) if kind == INDEX => {
             ("no images in here, but indexes of shards", "shardpack convert reads shards".to_owned())
@@ -207,6 +218,13 @@ fn refuse_archives(seen: &Seen, kinds: &BTreeMap<String, u64>) -> Result<()> {
             "no images in here, but files that hold many samples each",
             format!("shardpack convert reads the samples in them; --files {kind} packs each file as a sample"),
         ),
+        Some(kind) if is_volume(kind) => ("no images in here, but several medical volumes of a patient in a folder", {
+            let end = if kind == "gz" { "nii.gz" } else { kind };
+            format!(
+                "--files '*.{end}' packs each file as a sample; --files '*_NAME.{end}' packs those of one kind, and --with others \
+                     beside them"
+            )
+        }),
         Some(kind) => (
             "no images in here, but archives",
             format!(
@@ -219,6 +237,8 @@ fn refuse_archives(seen: &Seen, kinds: &BTreeMap<String, u64>) -> Result<()> {
     Err(Error::usage(what).in_file(first.map_or(Path::new(""), |first| first)).help(help))
 }
 
+/// Extensions of medical volumes: NIfTI, MetaImage, NRRD.
+const VOLUMES: [&str; 3] = ["nii", "mha", "nrrd"];
 /// Extensions of files that usually hold many samples each.
 const OF_MANY: [&str; 13] =
     ["arrow", "beton", "feather", "h5", "hdf5", "lmdb", "mdb", "mds", "parquet", "pq", "rec", "tfrecord", "tfrecords"];
@@ -265,7 +285,7 @@ pub(super) fn decide_payload(
     if seen.begin_as_images(tree) {
         return Ok(None);
     }
-    refuse_archives(&seen, &kinds)?;
+    refuse_archives(tree, &seen, &kinds)?;
     let is_whole = kinds.values().all(|files| *files == seen.stems);
     let of = |options: Options, what: String| {
         let note = format!("no images in here: {what}");

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use shardpack_format::{component::Component, shell, splits};
 
-use super::{Found, Look, annotations, on_missing, relation};
-use crate::layout::pairs;
+use super::{Found, Look, MAX_SPLITS, annotations, on_missing, relation, voc};
+use crate::layout::{pairs, split_names::Likeness};
 
 /// Most levels of folders in a folder of images: `480p/bear`.
 const MAX_DEPTH: usize = 2;
@@ -162,10 +162,47 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
         Some(splits) => below(look, &splits),
         None => below(look, &[String::new()]),
     }
+    .map(|(_, found)| found)
 }
 
-/// The layout of the folders in `above`: splits, or the source.
-fn below(look: &Look<'_>, above: &[String]) -> Option<Found> {
+/// The layout with counterparts in each class folder: `COVID/images` and `COVID/masks`, as the COVID-19 Radiography Database has them, or
+/// projects of Supervisely.
+pub(super) fn find_in_classes(look: &Look<'_>) -> Option<Found> {
+    let top = look.folders("");
+    let is_flat = |folder: &String| !look.files(folder).images().is_empty();
+    let are_places = top.len() > 1 && look.splits.is_empty() && look.files("").images().is_empty();
+    // Years of Pascal VOC have a question of their own.
+    let is_year = |folder: &String| voc::find(&look.within(join(&look.inside, folder))).is_some();
+    let is_other = |folder: &String| is_flat(folder) || is_year(folder);
+    if !are_places || look.split_folders().is_some() || top.iter().take(MAX_SPLITS).any(is_other) {
+        return None;
+    }
+    let some = &top[..top.len().min(MAX_SPLITS)];
+    let inner = |folder: &String| look.folders(folder);
+    let first = inner(&some[0]);
+    if !some.iter().all(|folder| inner(folder) == first) {
+        // DUTS-TE/DUTS-TE-Image and DUTS-TR/DUTS-TR-Image.
+        let each: Option<Vec<_>> = some.iter().map(|folder| below(look, std::slice::from_ref(folder))).collect();
+        let (_, found) = each?.swap_remove(0);
+        let what = format!("pairs in each folder: {}", found.what);
+        let result = "packs the first folder; each other folder is packed with its own names";
+        return Some(Found { what, result, other: None, ..found });
+    }
+    let (images, found) = below(look, some)?;
+    let with = |options: &[(&'static str, String)]| -> Vec<_> {
+        options.iter().filter(|(name, _)| matches!(*name, "--with" | "--on-missing")).cloned().collect()
+    };
+    if top.len() <= MAX_SPLITS && top.iter().all(|name| Likeness::classify(name.as_bytes()).word().is_some()) {
+        return Some(found);
+    }
+    let options = [("--include", format!("*/{images}/**"))].into_iter().chain(with(&found.options)).collect();
+    let what = format!("class folders with {} in each: {}", first.join(", "), found.what);
+    let other = Some("--no-labels with them packs no classes".to_owned());
+    Some(Found { other, has_classes: true, ..Found::new(what, options, "packs each image with its class and files") })
+}
+
+/// The name of the folders of images, and the layout of the folders in `above`: splits, or the source.
+fn below(look: &Look<'_>, above: &[String]) -> Option<(String, Found)> {
     let names: BTreeSet<String> = above.iter().flat_map(|folder| look.folders(folder)).collect();
     let bytes: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
@@ -178,7 +215,8 @@ fn below(look: &Look<'_>, above: &[String]) -> Option<Found> {
     images.into_iter().find_map(|images| {
         let beside: Vec<String> =
             called.iter().filter(|[a, _]| *a == images.as_bytes()).map(|[_, b]| text(b)).collect();
-        beside_images(look, above, &names, &images, &beside)
+        let found = beside_images(look, above, &names, &images, &beside)?;
+        Some((images, found))
     })
 }
 
@@ -217,6 +255,9 @@ fn beside_images(
         options.extend(has_others.then(|| ("--include", format!("{name}/**"))));
     } else {
         options.push(look.folders_option(name, &images.first_level()));
+        // A folder that is left is no split, whatever its name (ISIC2018_Task1-2_Training_Input).
+        let is_like_split = Likeness::classify(name.as_bytes()).word().is_some();
+        options.extend((is_like_split && options[0].0 != "--splits").then(|| ("--splits", "none".to_owned())));
     }
     let is_plain = !of_splits && !images.is_nested() && names.len() == 2;
     if is_plain && with.iter().all(|(_, value)| value.contains("/*.") && !value.starts_with("boxes=")) {

@@ -22,7 +22,7 @@ pub(super) const MAX_BELOW_SPLIT: usize = 3;
 /// Most first-level folders that are inspected.
 pub(super) const MAX_SPLITS: usize = 16;
 /// Bytes of a file that are read at most.
-const READ_BYTES: u64 = 64 << 10;
+pub(super) const READ_BYTES: u64 = 64 << 10;
 
 /// Looks at folders and files of a tree.
 pub(super) struct Look<'t> {

@@ -5,11 +5,13 @@
 
 mod annotated;
 mod annotations;
+mod anomalies;
 mod beside;
 mod cityscapes;
 mod class_masks;
 mod coco;
 mod counterparts;
+mod img2dataset;
 mod list_names;
 pub(crate) mod listed;
 mod listed_masks;
@@ -37,12 +39,14 @@ use look::{Files, Look, MAX_BELOW_SPLIT, MAX_SPLITS, ReadFolders, stem};
 pub(crate) use listed_masks::refuse as refuse_masks;
 
 /// Layouts in the order in which they are tried.
-const LAYOUTS: [Find; 19] = [
+const LAYOUTS: [Find; 22] = [
     stylegan::find,
+    img2dataset::find,
     yolo::find,
     voc::find,
     cityscapes::find,
     annotated::find,
+    anomalies::find,
     coco::find,
     split_coco::find,
     split_beside::find,
@@ -52,6 +56,7 @@ const LAYOUTS: [Find; 19] = [
     side_by_side::find,
     split_in_name::find,
     counterparts::find,
+    counterparts::find_in_classes,
     coco::find_csv,
     one_file::find,
     transcripts::find,

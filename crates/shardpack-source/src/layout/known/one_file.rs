@@ -7,6 +7,7 @@ use super::{
     Files, Found, INNER, LAYOUTS, Look, MAX_AROUND, MAX_SPLITS,
     counterparts::{Images, join},
     list_names::is_other,
+    look::READ_BYTES,
     on_missing, stem,
 };
 use crate::{boxes, names};
@@ -85,6 +86,12 @@ impl OneFile {
         }
         let kind = if *extension == CSV.extension { CSV } else { COCO };
         options.extend(kind.options(&format!("{}{file}", "../".repeat(*levels)), 0));
+        // The images of the other files are not without boxes.
+        let has_others = !others.is_empty();
+        options
+            .iter_mut()
+            .filter(|(name, _)| has_others && *name == "--on-missing")
+            .for_each(|(_, value)| *value = "skip".to_owned());
         let before = if splits.is_some() { "splits of images" } else { "images" };
         let others = if others.is_empty() { String::new() } else { format!(", and others in {}", others.join(", ")) };
         let what = format!("{before} with their annotations in {file}{others}");
@@ -131,7 +138,8 @@ fn has_extension(path: &str, extension: &str) -> bool {
 /// Whether the file at `path` is a table of boxes of images in `folders`.
 fn is_csv(look: &Look<'_>, path: &str, folders: &[String]) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let Some(names) = (!is_other(name)).then(|| boxes::images_of_table(&look.start(path))).flatten() else {
+    let start = look.start(path);
+    let Some(names) = (!is_other(name)).then(|| boxes::images_of_table(&start)).flatten() else {
         return false;
     };
     let files: Vec<Files> = folders.iter().take(MAX_SPLITS).map(|folder| look.files(folder)).collect();
@@ -139,7 +147,10 @@ fn is_csv(look: &Look<'_>, path: &str, folders: &[String]) -> bool {
         files.iter().flat_map(|files| &files.0).flat_map(|name| [name.as_str(), stem(name)]).collect();
     let is_image = |name: &String| own.contains(name.rsplit('/').next().unwrap_or(name));
     let is_known = name == ROBOFLOW && names.len() < 2;
-    is_known || names.iter().any(is_image) && (name == ROBOFLOW || boxes::has_repeated(&names))
+    // A folder may have few of the images of a long file (Open Images).
+    let is_long = start.len() as u64 == READ_BYTES;
+    let names_images = is_long || names.iter().any(is_image);
+    is_known || names_images && (name == ROBOFLOW || boxes::has_repeated(&names))
 }
 
 /// Whether a CSV without boxes names images in `folders`: a list of their classes, which is the better question.

@@ -4,13 +4,19 @@
 use super::{Files, Found, Look, on_missing, stem};
 
 /// Ends of the names of masks, and of the names of images that have a mask; images without such an end.
-pub(super) const ENDS: [(&str, &[&str]); 6] = [
+pub(super) const ENDS: [(&str, &[&str]); 12] = [
     ("_mask", &["_sat", "_image", "_img", "_photo"]),
     ("-mask", &["-image"]),
     ("_seg", &["_image", "_img"]),
     ("_segmentation", &["_image"]),
     ("_gt", &["_image", "_img"]),
-    ("_label", &["_image", "_img"]),
+    ("_label", &["_image", "_img", "_rgb"]),
+    ("_fg", &["_rgb"]),
+    ("_centers", &["_rgb"]),
+    ("_depth", &["_rgb", "_color", "_image", "_img"]),
+    ("_maskcrop", &["_crop"]),
+    ("_depthcrop", &["_crop"]),
+    ("_trimap", &["_image", "_img"]),
 ];
 /// Extensions of masks.
 pub(super) const EXTENSIONS: [&str; 5] = ["png", "gif", "jpg", "tif", "bmp"];
