@@ -1,6 +1,6 @@
 //! Tests the forms of published lists: separators, ids, leading slashes, lines at the top, pairs.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use shardpack_testing::{
     Bench, jpeg,
@@ -211,6 +211,22 @@ fn a_number_above_ids_is_an_id_if_an_image_has_this_name() {
     // Above paths with extensions, it is the number of rows.
     let list = list(&bench, "paths.txt", "3\n139.jpg 1\n285_b.jpg 2\n632.jpg 1\n");
     pack(&list, &bench.at("paths"), &[]).code(0).says("packed  3 of 3 images").says("the number of rows, 3");
+}
+
+#[test]
+fn lines_of_paths_and_labels_may_have_a_header() {
+    let bench = Bench::with(&["1.jpg", "2.jpg"]);
+    for (name, top) in [("deepfashion.txt", "2\nimage  category_label\n"), ("known.txt", "filename label\n")] {
+        let list = list(&bench, name, &format!("{top}1.jpg   3\n2.jpg   26\n"));
+        let dst = bench.at(name);
+        pack(&list, &dst, &[]).code(0).says("packed  2 of 2 images").says("the names of the columns");
+        let labels: BTreeSet<Option<i64>> = samples(&dst).into_values().flatten().map(|sample| sample.0).collect();
+        assert_eq!(labels, [Some(3), Some(26)].into(), "{name}");
+        run(&["verify", dst.to_str().unwrap(), "--against", list.to_str().unwrap()]).code(0);
+    }
+    // A first line that is nothing of that is an image that is missing.
+    let list = list(&bench, "gone.txt", "gone.jpg 1\n1.jpg 2\n");
+    pack(&list, &bench.at("gone"), &[]).code(1).says("gone.jpg");
 }
 
 #[test]

@@ -248,6 +248,12 @@ fn what_cannot_be_packed_is_in_the_ledger_and_what_is_wrong_names_its_line() {
         ("open.csv", "path,label\na/1.jpg,\"x\n", "line 2: a quote is not closed"),
         ("none.csv", "x,y\n1,2\n", "no column of paths: it has x, y"),
         ("empty.csv", "", "an empty list"),
+        ("boxes.csv", "a/1.jpg,5,5,60,70,1\n", "no header, and 5 numbers beside the path in column 1"),
+        (
+            "boxes.txt",
+            "a/1.jpg 1 2 300 200.5\nb/2.jpg 1 2 3 4\n",
+            "no header, and 4 numbers beside the path in column 1",
+        ),
         ("bad.jsonl", "{\"path\": \"a/1.jpg\"}\n{\"path\": 7}\n", "line 2: no path"),
         ("twice.jsonl", "{\"path\": \"a/1.jpg\", \"x\": 1, \"x\": 2}\n", "line 1: member \"x\" stands twice"),
         ("cut.jsonl", "{\"path\": \"a/1.jpg\"", "line 1: not an object"),

@@ -28,6 +28,8 @@ pub const REPLACE: &str = "--force replaces it";
 pub const FEATHER_1: &str = "pandas.read_feather(FILE).to_parquet(OTHER.parquet) writes it anew";
 /// The chosen labels of samples are no labels.
 pub const NO_LABELS: &str = "--no-labels packs samples without a class";
+/// A pattern names a file above the source.
+pub const OUT_OF_SOURCE: &str = "--splits '{split}' reaches files beside the folders of the splits; --extra-root NAME=FOLDER reaches others, as '{NAME}/FILE'";
 /// Classes of one side have other names than those of the other.
 pub const MAP_CLASSES: &str = "map the old names to the new ones with --class-map FILE";
 

@@ -77,6 +77,20 @@ pub const ROWS: &[Row] = &[
         ],
     ),
     (
+        "files above the folders of splits",
+        |bench| {
+            go(bench, &["$ mkdir -p @m/train && cp $(ls SRC/*/*.jpg|head -n 1) @m/train/1.jpg && echo one > @m/1.txt"])
+        },
+        "pack @m DST --no-labels --with text=../{stem}.txt --on-missing empty",
+        2,
+        "--splits '{split}' reaches files beside the folders of the splits; --extra-root NAME=FOLDER reaches others, as '{NAME}/FILE'",
+        &[
+            "pack @m DST --no-labels --splits {split} --with text=../{stem}.txt",
+            "$ mkdir @t && mv @m/1.txt @t/1.txt",
+            "pack @m @x --no-labels --extra-root t=@t --with text={t}/{stem}.txt",
+        ],
+    ),
+    (
         "files in a folder outside the source that is not given",
         |bench| go(bench, &["$ cp -r SRC @m"]),
         "pack SRC DST --with mask={m}/{parent}/{name}.png",

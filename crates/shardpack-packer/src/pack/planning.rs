@@ -276,7 +276,10 @@ fn check_any_file(source: &dyn Source, found: &[SourceListing], walk: &options::
                 Some((one, Some(path))) => {
                     format!("{what}, the first would be {}{}", one.prefix_of(wanted), text::shown(&path))
                 }
-                Some((_, None)) => format!("{what}: the pattern leads out of the source"),
+                Some((_, None)) => {
+                    let error = Error::usage(format!("{what}: the pattern leads out of the source"));
+                    return Err(error.in_file(source.path()).help(help::OUT_OF_SOURCE));
+                }
                 None => what,
             };
             return Err(Error::usage(what).in_file(source.path()));

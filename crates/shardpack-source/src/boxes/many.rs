@@ -22,8 +22,6 @@ use crate::{
     options::{OnMissing, Options},
 };
 
-/// Longest file in bytes.
-const MAX_BYTES: u32 = 2 << 30;
 /// Samples between two looks at a cancellation.
 const CHECKED: u64 = 4096;
 
@@ -178,10 +176,12 @@ impl Many {
         if let Some(known) = self.files.iter().rposition(|one| one.component == component && one.key == key) {
             return Ok(Some(known));
         }
-        let images = match bytes <= MAX_BYTES {
-            false => Err(format!("a label file of {}", size::text(bytes.into()))),
-            true => {
-                let mut content = vec![0; bytes as usize];
+        // The boxes of Open Images have 2.3 GB.
+        let mut content = Vec::new();
+        let images = match content.try_reserve_exact(bytes as usize) {
+            Err(_) => Err(format!("this machine has no memory for a label file of {}", size::text(bytes.into()))),
+            Ok(()) => {
+                content.resize(bytes as usize, 0);
                 match reader.read_component(number, which, &mut content) {
                     Ok(()) => parse(kind, &content),
                     Err(ReadError::Refused(why)) => Err(why.0),

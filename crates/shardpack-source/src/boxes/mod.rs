@@ -353,8 +353,10 @@ pub fn fuzz(kind: u8, bytes: &[u8]) -> usize {
         described.map_or(0, |described| {
             let size = if let Extent::Pixels(size) = described.extent { size } else { [9, 9] };
             let read = text(&described).and_then(|text| described::objects(&text, size));
+            // Boxes of a file without a size may lie outside of this one.
+            let may_fail = described.extent == Extent::Unknown;
             assert!(
-                read.is_ok_and(|read| read.len() == described.objects.len()),
+                read.map_or(may_fail, |read| read.len() == described.objects.len()),
                 "objects are not read as they were written"
             );
             described.objects.len()

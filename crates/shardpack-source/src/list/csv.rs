@@ -28,6 +28,8 @@ const OF_BOXES: &str = "several rows name one image, each with a box: each row i
                         if LIST is the path from the folder of an image to the list";
 /// Start of the names of folders that a column of this name numbers.
 const FOLD: &str = "fold";
+/// Numbers of a box.
+const BOX_NUMBERS: usize = 4;
 
 /// The first records of a list that begins with `first`, at most `count`; fewer, if a record is cut or invalid.
 pub(super) fn first_records(first: &[u8], delimiter: u8, count: usize) -> Vec<Vec<Vec<u8>>> {
@@ -148,6 +150,7 @@ fn read_records(
     // A number behind a path counts the texts of an image, which are no labels.
     let of_number = |path: usize, record: &[Vec<u8>]| {
         let is_counted = record.get(path).map_or(Ok(false), |path| rows.is_file_before_number(path))?;
+        refuse_numbers(path, record, rows, is_counted)?;
         Roles::unnamed(names.len(), path, rows.columns, rows.no_labels || is_counted)
     };
     // The first record is a header if a field is a known name of a path column, or if no field is a file.
@@ -228,6 +231,17 @@ fn read_records(
         line = records.next()?;
     }
     Ok(())
+}
+
+/// Fails if the record of a list without a header has a path and the numbers of a box: none of them is known to be a class.
+fn refuse_numbers(path: usize, record: &[Vec<u8>], rows: &Rows<'_>, is_counted: bool) -> Result<()> {
+    let is_number = |field: &[u8]| str::from_utf8(field.trim_ascii()).is_ok_and(|text| text.parse::<f64>().is_ok());
+    let numbers = record.iter().enumerate().filter(|(at, field)| *at != path && is_number(field)).count();
+    if numbers < BOX_NUMBERS || is_counted || rows.no_labels || rows.columns.label.is_some() {
+        return Ok(());
+    }
+    let what = format!("no header, and {numbers} numbers beside the path in column {}: any may be the label", path + 1);
+    Err(Error::usage(what).help("--label-column NUMBER chooses it; --no-labels packs all as the component json"))
 }
 
 /// Fails if two columns have one name, in the header on line `line`.

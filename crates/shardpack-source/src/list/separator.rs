@@ -81,6 +81,8 @@ pub(super) struct Top {
     count: Option<u64>,
     /// Length of this line in bytes.
     count_bytes: usize,
+    /// Whether the last of these lines names the two fields of lines `path label`.
+    has_header: bool,
 }
 
 impl Top {
@@ -113,7 +115,8 @@ impl Top {
             true => format!("the number of rows, {count}"),
             false => format!("the number of rows, {count}, which the list does not have: it has {rows}"),
         });
-        let lines: Vec<String> = comments.into_iter().chain(count).collect();
+        let header = self.has_header.then(|| "the names of the columns".to_owned());
+        let lines: Vec<String> = comments.into_iter().chain(count).chain(header).collect();
         (!lines.is_empty()).then(|| format!("lines above the rows are left out: {}", lines.join(", ")))
     }
 }
@@ -133,6 +136,17 @@ pub(super) struct Form {
 /// # Errors
 /// If a file cannot be looked up.
 pub(super) fn choose(first: &[u8], suggest: &dyn Fn(&[u8]) -> (Separator, bool), rows: &Rows<'_>) -> Result<Form> {
+    let mut form = without_header(first, suggest, rows)?;
+    if form.separator == Separator::LastBlank
+        && let Some(bytes) = header_of_lines(&first[form.top.bytes..], form.top.count.is_some(), rows)?
+    {
+        form.top = Top { bytes: form.top.bytes + bytes, lines: form.top.lines + 1, has_header: true, ..form.top };
+    }
+    Ok(form)
+}
+
+/// As [`choose`], apart from a header of lines `path label`.
+fn without_header(first: &[u8], suggest: &dyn Fn(&[u8]) -> (Separator, bool), rows: &Rows<'_>) -> Result<Form> {
     let (suggested, _) = suggest(first);
     let mut top = Top::find(first);
     let is_file = |field: &[u8]| rows.is_file(field);
@@ -159,6 +173,17 @@ pub(super) fn choose(first: &[u8], suggest: &dyn Fn(&[u8]) -> (Separator, bool),
         found = below(top.without_count())?;
     }
     Ok(found.unwrap_or(Form { separator: suggested, top: Top::default(), short_path: None }))
+}
+
+/// Length of the first line if it names the fields of lines `path label` (DeepFashion): below the number of rows, or by a known name of a path.
+fn header_of_lines(first: &[u8], is_counted: bool, rows: &Rows<'_>) -> Result<Option<usize>> {
+    let mut lines = first.split_inclusive(|byte| *byte == b'\n');
+    let path = |line: &[u8]| Some(line.trim_ascii()[..csv::last_blank(line.trim_ascii())?].trim_ascii_end().to_vec());
+    let (Some(header), Some(row)) = (lines.next(), lines.next()) else { return Ok(None) };
+    let (Some(name), Some(row)) = (path(header), path(row)) else { return Ok(None) };
+    let is_name = is_counted || path_of(&csv::names(std::slice::from_ref(&name))).is_some();
+    let is_header = is_name && !names::is_image(&name) && !rows.is_file(&name)? && rows.is_file(&row)?;
+    Ok(is_header.then_some(header.len()))
 }
 
 /// The form of rows that begin with `first`; `None` if no field is a file.
