@@ -398,6 +398,8 @@ pub const LAYOUTS: [Layout; 50] = [
             ("00000/000000001.json", "{}"),
             ("00001/000010000.json", "{}"),
             ("00000_stats.json", "{}"),
+            ("00000.parquet", "PAR1"),
+            ("00001.parquet", "PAR1"),
         ],
         components: &["txt", "json"],
         splits: &[("", 3)],

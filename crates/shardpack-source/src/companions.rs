@@ -25,7 +25,7 @@ impl From<String> for Refused {
 
 /// The reason for an image that is itself the file of its component `kind`.
 pub(super) fn is_its_own(kind: &Component) -> Refused {
-    format!("is a file of {kind} itself, and no image").into()
+    format!("is a file of {} itself, and no image", kind.with_value()).into()
 }
 
 /// The cell of an image without the file `path` of `kind`; `path` is `None` if the pattern gives none in the source.
@@ -33,7 +33,7 @@ pub(super) fn missing(kind: &Component, path: Option<&[u8]>, policy: Option<OnMi
     let why = || match (path, kind.file_column()) {
         (Some(path), _) => format!("its {} is missing: {}", kind.name(), text::shown(path)),
         (None, Some(column)) => format!("its {} is missing: column {column} is empty", kind.name()),
-        (None, None) => format!("its {} is missing: {kind} gives no file in the source", kind.name()),
+        (None, None) => format!("its {} is missing: {} gives no file in the source", kind.name(), kind.with_value()),
     };
     match policy.unwrap_or(if kind.is_path() || kind.conversion().is_some() {
         OnMissing::Error

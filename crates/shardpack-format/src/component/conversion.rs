@@ -120,9 +120,16 @@ impl Conversion {
     }
 }
 
+impl Conversion {
+    /// The kind of its file, as `--with` calls it.
+    pub fn file_name(&self) -> &'static str {
+        FILES.iter().find(|(_, file)| *file == self.file).map_or("", |(name, _)| *name)
+    }
+}
+
 impl fmt::Display for Conversion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = FILES.iter().find(|(_, file)| *file == self.file).map_or("", |(name, _)| name);
+        let file = self.file_name();
         let array = ARRAYS.iter().find(|(_, array)| *array == self.array).map_or("", |(name, _)| name);
         write!(f, "{file}.{array}")
     }

@@ -374,6 +374,15 @@ pub fn stem(name: &[u8]) -> &[u8] {
     }
 }
 
+impl Component {
+    /// The value of `--with` for this component: `boxes=csv:../boxes.csv`.
+    pub fn with_value(&self) -> String {
+        let Some(conversion) = &self.conversion else { return self.to_string() };
+        let pattern = self.pattern.as_ref().map_or_else(String::new, |pattern| format!(":{pattern}"));
+        format!("{}={}{pattern}", self.column(), conversion.file_name())
+    }
+}
+
 impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.pattern, &self.kind) {

@@ -269,7 +269,7 @@ fn check_any_file(source: &dyn Source, found: &[SourceListing], walk: &options::
                 let what = format!("--file-column {column}: not one row names a file that exists");
                 return Err(Error::usage(what).in_file(source.path()));
             }
-            let what = format!("--with {wanted}: not one image has this file");
+            let what = format!("--with {}: not one image has this file", wanted.with_value());
             let first = found.iter().find(|one| !one.listing.is_empty());
             let expected = first.map(|one| (one, wanted.path_of(&one.listing.folder(0).path, one.listing.name(0))));
             let what = match expected {

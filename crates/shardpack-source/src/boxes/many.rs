@@ -60,9 +60,12 @@ pub(super) fn add_list_kinds(source: &dyn Source, found: &mut [SourceListing], w
     let Some(first) = wanted.first() else { return Ok(()) };
     for one in found.iter_mut() {
         if !source.leaf_of(one.split.as_deref())?.has_annotations() {
-            return Err(Error::usage(format!("--with {first}: the source is no list with the annotations of COCO"))
-                .in_file(source.path())
-                .help(format!("--with '{}=coco:PATTERN' has the path from an image to its file", first.column())));
+            return Err(Error::usage(format!(
+                "--with {}: the source is no list with the annotations of COCO",
+                first.with_value()
+            ))
+            .in_file(source.path())
+            .help(format!("--with '{}=coco:PATTERN' has the path from an image to its file", first.column())));
         }
         let mut kinds = one.listing.components().kinds.clone();
         let has = |kind: &Component| one.listing.components().kinds.iter().any(|own| own.name() == kind.name());

@@ -10,7 +10,8 @@ use super::{
 };
 use crate::{
     foreign::{Kind, ShardFile, files, lmdb::DATA_FILE},
-    sys,
+    sample_files, sys,
+    tree::Tree,
 };
 
 /// The shards that `source` names, grouped by split; one group without a split if its folders are not splits.
@@ -133,12 +134,23 @@ pub(super) fn declared_files(
 /// # Errors
 /// If a file cannot be read.
 pub(crate) fn holds(path: &Path) -> Result<bool> {
+    if has_tables_of_folders(path) {
+        return Ok(false);
+    }
     match of_source(path, None, &Splits::Auto) {
         Ok(found) => Ok(found.iter().any(|(_, files)| !files.shards.is_empty())),
         // A declaration that is not read may be one of images.
         Err(error) if error.kind() == ErrorKind::Usage => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Whether each table in the folder `path` is about a folder beside it: `00000.parquet` and `00000`, as img2dataset writes them.
+fn has_tables_of_folders(path: &Path) -> bool {
+    let entries = sample_files::entries(Tree { root: path, listed: None }, path);
+    let is_folder = |stem: &[u8]| entries.iter().any(|(name, is_folder)| *is_folder && name == stem);
+    let mut tables = entries.iter().filter_map(|(name, _)| name.strip_suffix(b".parquet")).peekable();
+    tables.peek().is_some() && tables.all(is_folder)
 }
 
 /// Repeats each file that holds several splits once per split.
