@@ -187,6 +187,29 @@ fn each_layout_is_named_and_the_printed_options_pack_it() {
 }
 
 #[test]
+fn folders_in_classes_whose_files_have_other_names_are_no_pairs() {
+    // Numbers that match by chance; pairs of a class alone; classes that are called as one split.
+    for (files, says) in [
+        (
+            &["cat/images/c_1.jpg", "cat/masks/c_5.jpg", "dog/images/c_1.jpg", "dog/masks/c_5.jpg"][..],
+            "the same folders in them",
+        ),
+        (&["a/Images/1.jpg", "a/Masks/1.jpg", "b/images/2.jpg", "b/masks/2.jpg"], "pairs in each folder"),
+        (
+            &[
+                "bullet_train/images/1.jpg",
+                "bullet_train/masks/1.jpg",
+                "steam_train/images/1.jpg",
+                "steam_train/masks/1.jpg",
+            ],
+            "--include '*/images/**'",
+        ),
+    ] {
+        Bench::with(files).pack(&[]).code(2).says(says);
+    }
+}
+
+#[test]
 fn class_folders_are_no_layout() {
     let bench = Bench::new();
     for name in ["cat/1.jpg", "cat/2.jpg", "dog/1.jpg", "dog/3.jpg"] {

@@ -19,7 +19,7 @@ const WHEAT: &str =
     "image_id,width,height,bbox,source\n0a,0,0,\"[1.0, 2.0, 3.0, 4.0]\",x\n0a,0,0,\"[1.0, 2.0, 2.0, 1.0]\",x\n";
 const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-pub const LAYOUTS: [Layout; 50] = [
+pub const LAYOUTS: [Layout; 51] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -378,14 +378,25 @@ pub const LAYOUTS: [Layout; 50] = [
         splits: &[("", 3)],
     },
     Layout {
+        name: "COVID-19 Radiography, classes without masks",
+        images: &["COVID/images/1.jpg", "MIS/images/1.jpg", "Normal/images/1.jpg", "Viral/1.jpg"],
+        others: &[("COVID/masks/1.png", "mask"), ("MIS/masks/1.png", "mask"), ("MIS/notes/1.txt", "text")],
+        components: &["mask.png"],
+        splits: &[("", 4)],
+    },
+    Layout {
         name: "VisDrone",
-        images: &["VisDrone2019-DET-train/images/1.jpg", "VisDrone2019-DET-val/images/2.jpg"],
+        images: &[
+            "VisDrone2019-DET-train/images/1.jpg",
+            "VisDrone2019-DET-val/images/2.jpg",
+            "VisDrone2019-DET-test-challenge/images/3.jpg",
+        ],
         others: &[
             ("VisDrone2019-DET-train/annotations/1.txt", "1,2,3,4,1,4,0,0"),
             ("VisDrone2019-DET-val/annotations/2.txt", "1,2,3,4,1,4,0,0"),
         ],
         components: &["annotation.txt"],
-        splits: &[("VisDrone2019-DET-train", 1), ("VisDrone2019-DET-val", 1)],
+        splits: &[("VisDrone2019-DET-train", 1), ("VisDrone2019-DET-val", 1), ("VisDrone2019-DET-test-challenge", 1)],
     },
     Layout {
         name: "img2dataset",

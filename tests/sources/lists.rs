@@ -270,6 +270,9 @@ fn what_cannot_be_packed_is_in_the_ledger_and_what_is_wrong_names_its_line() {
         assert!(ran.code > 0, "{name}");
         ran.clean_error().says(said).says(name);
     }
+    // A word behind the path is the label, whatever numbers follow.
+    let words = list(&bench, "words.csv", "a/1.jpg,cat,1,2,3,4\nb/2.jpg,dog,1,2,3,4\n");
+    pack(&words, &bench.at("words"), &[]).code(0).says("2 images in 2 classes");
     let list = list(&bench, "abs.csv", &format!("path\n{}\n", bench.src().join("a/1.jpg").display()));
     pack(&list, &bench.at("abs"), &["--quiet"]).code(0);
     pack(&list, &bench.at("root"), &["--quiet", "--root", "/"]).code(0);

@@ -3,7 +3,6 @@
 //! PNG is compressed by fdeflate and WebP is lossless; neither has settings. Pixels of a JPEG are 4:2:0, as Pillow and
 //! OpenCV write them.
 
-use crate::{Encode, Layout, Picture, Refused};
 use image::{
     ExtendedColorType, ImageEncoder,
     codecs::{
@@ -11,6 +10,8 @@ use image::{
         webp::WebPEncoder,
     },
 };
+
+use crate::{Encode, Layout, Picture, Refused};
 
 /// The bytes of a file with `picture`, its Exif, and its colour profile if it matches the channels; `quality`, 1 to
 /// 100, applies to JPEG only.

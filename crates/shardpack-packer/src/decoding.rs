@@ -64,11 +64,13 @@ pub(crate) fn no_decode_feature(option: &str) -> Error {
 /// # Errors
 /// If the reason is memory or this build, and not the image.
 pub(crate) fn verdict(refused: &Refused, name: impl FnOnce() -> String) -> Result<String> {
+    if *refused == Refused::NoDecodeFeature {
+        return Err(Error::new(ErrorKind::System, said(refused)).in_sample(name()));
+    }
     let help = match refused {
         Refused::OverBudget { needed, allowed } if *allowed == budget().bytes() => {
             format!("--memory {}MiB decodes it; --exclude leaves it out", needed.div_ceil(1 << 20))
         }
-        Refused::NoDecodeFeature => return Err(Error::new(ErrorKind::System, said(refused)).in_sample(name())),
         Refused::NoMemory { .. } => "give this machine more memory, or use --exclude to leave it out".to_owned(),
         refused => return Ok(said(refused)),
     };

@@ -203,7 +203,12 @@ fn refuse_archives(tree: Tree<'_>, seen: &Seen, kinds: &BTreeMap<String, u64>) -
         let folder = seen.first.get(kind).and_then(|file| file.parent());
         let Some((folder, name)) = folder.and_then(|folder| Some((folder, folder.file_name()?))) else { return false };
         let files = entries(tree, folder).into_iter().filter(|(_, is_folder)| !is_folder);
-        files.filter(|(file, _)| file.starts_with(name.as_bytes())).count() > 1
+        let rest = |file: &[u8]| {
+            file.strip_prefix(name.as_bytes()).map(|rest| rest.split(|byte| *byte == b'.').next().map(<[u8]>::to_vec))
+        };
+        // Numbered volumes are those of a class.
+        let is_kind = |rest: &Vec<u8>| rest.iter().any(u8::is_ascii_alphabetic);
+        files.filter_map(|(file, _)| rest(&file)?).filter(is_kind).count() > 1
     };
     let is_volume = |kind: &String| (VOLUMES.contains(&kind.as_str()) || ends(kind, &[".nii"])) && is_of_one(kind);
     let is_of_many = |kind: &String| OF_MANY.contains(&kind.as_str());

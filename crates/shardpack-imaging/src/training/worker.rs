@@ -300,7 +300,9 @@ impl Worker {
         self.decoder.region(bytes, None, &RegionRequest { rect, reduce_by: 1, padded: false }, &mut self.decoded)?;
         let channels = if header.mode == Mode::Gray { 1 } else { 3 };
         if channels == 1 {
-            self.decoded = self.decoded.as_chunks::<3>().0.iter().map(|pixel| pixel[0]).collect();
+            let pixels = self.decoded.len() / 3;
+            (0..pixels).for_each(|at| self.decoded[at] = self.decoded[3 * at]);
+            self.decoded.truncate(pixels);
         }
         let items = geometry.nearest_in(rect, &self.decoded, channels as usize);
         let Size { width, height } = geometry.size;

@@ -175,9 +175,6 @@ impl Surveyed {
         }
         let is_resized = first.recipe.as_ref().is_some_and(|recipe| recipe.resize.is_some());
         boxes::take(source.as_ref(), &mut found, &first.walk, is_resized, monitor)?;
-        if found.iter().any(|found| found.listing.components().kinds.iter().any(|kind| kind.conversion().is_some())) {
-            decoding::require_decode("boxes in pixels need the orientation of images")?;
-        }
         let is_of_shards = source.is_of_shards();
         let settle = |options| decide_options(options, &roles, &found, &sniffed.kinds, is_of_shards);
         let bytes = options.iter().map(settle).collect::<Result<Vec<_>>>()?;
@@ -402,9 +399,11 @@ fn decide_types(found: &mut [SourceListing]) {
 /// Fails if an option needs pixels, in a build that cannot decode images.
 fn require_decode(options: &PlanOptions) -> Result<()> {
     let asked = [
-        (options.recipe.is_some(), "--fix, --rotate, --resize and --encode"),
+        (options.recipe.is_some(), "changed images"),
         (options.survey.near, "--near-duplicates"),
-        (options.bytes.check != plan::Check::Header, "--check full and --check entropy"),
+        (options.bytes.check == plan::Check::Full, "--check full"),
+        (options.bytes.check == plan::Check::Entropy, "--check entropy"),
+        (options.walk.with.iter().any(|kind| kind.conversion().is_some()), "boxes in pixels"),
     ];
     let needed = asked.into_iter().filter(|(is_asked, _)| *is_asked);
     needed.map(|(_, option)| option).try_for_each(decoding::require_decode)

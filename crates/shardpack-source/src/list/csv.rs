@@ -237,7 +237,10 @@ fn read_records(
 fn refuse_numbers(path: usize, record: &[Vec<u8>], rows: &Rows<'_>, is_counted: bool) -> Result<()> {
     let is_number = |field: &[u8]| str::from_utf8(field.trim_ascii()).is_ok_and(|text| text.parse::<f64>().is_ok());
     let numbers = record.iter().enumerate().filter(|(at, field)| *at != path && is_number(field)).count();
-    if numbers < BOX_NUMBERS || is_counted || rows.no_labels || rows.columns.label.is_some() {
+    let label = record.get(path + 1).or_else(|| record.get(path.checked_sub(1)?));
+    let is_asked = label.is_some_and(|label| is_number(label)) && rows.columns.label.is_none() && !rows.no_labels;
+    let is_said = is_counted || rows.columns.split.is_some() || rows.multi_label.is_some() || !rows.targets.is_empty();
+    if numbers < BOX_NUMBERS || !is_asked || is_said {
         return Ok(());
     }
     let what = format!("no header, and {numbers} numbers beside the path in column {}: any may be the label", path + 1);

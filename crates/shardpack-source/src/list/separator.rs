@@ -177,12 +177,15 @@ fn without_header(first: &[u8], suggest: &dyn Fn(&[u8]) -> (Separator, bool), ro
 
 /// Length of the first line if it names the fields of lines `path label` (DeepFashion): below the number of rows, or by a known name of a path.
 fn header_of_lines(first: &[u8], is_counted: bool, rows: &Rows<'_>) -> Result<Option<usize>> {
-    let mut lines = first.split_inclusive(|byte| *byte == b'\n');
+    let mut lines = first.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let path = |line: &[u8]| Some(line.trim_ascii()[..csv::last_blank(line.trim_ascii())?].trim_ascii_end().to_vec());
     let (Some(header), Some(row)) = (lines.next(), lines.next()) else { return Ok(None) };
     let (Some(name), Some(row)) = (path(header), path(row)) else { return Ok(None) };
     let is_name = is_counted || path_of(&csv::names(std::slice::from_ref(&name))).is_some();
-    let is_header = is_name && !names::is_image(&name) && !rows.is_file(&name)? && rows.is_file(&row)?;
+    // A row whose image is missing is no header.
+    let last = header.trim_ascii().rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
+    let are_names = !name.iter().any(|byte| b"./".contains(byte)) && has_letter(last);
+    let is_header = is_name && are_names && !rows.is_file(&name)? && rows.is_file(&row)?;
     Ok(is_header.then_some(header.len()))
 }
 

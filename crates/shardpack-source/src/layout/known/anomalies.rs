@@ -6,33 +6,40 @@ use shardpack_format::shell;
 use super::{Found, Look, counterparts::join, stem};
 
 const MASKS: &str = "ground_truth";
-const SPLITS: [&str; 2] = ["train", "test"];
+/// `validation` is in MVTec LOCO AD.
+const SPLITS: [&str; 3] = ["train", "test", "validation"];
 /// Ends of the names of masks.
-const ENDS: [&str; 2] = ["_mask", ""];
+const MASK_ENDS: [&str; 2] = ["_mask", ""];
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let top = look.folders("");
-    let is_known =
-        top.len() == SPLITS.len() + 1 && [MASKS].iter().chain(&SPLITS).all(|name| top.iter().any(|one| one == name));
-    if !is_known || !look.splits.is_empty() || look.tree.listed.is_some() {
+    let is_known = |name: &String| name == MASKS || SPLITS.contains(&name.as_str());
+    let has = |name: &str| top.iter().any(|one| one == name);
+    if !top.iter().all(is_known) || ![MASKS, SPLITS[0], SPLITS[1]].into_iter().all(has) || !look.splits.is_empty() {
         return None;
     }
-    let (flaw, masks) = look.folders(MASKS).into_iter().find_map(|flaw| {
-        let masks = look.files(&join(MASKS, &flaw)).0;
-        (!masks.is_empty()).then_some((flaw, masks))
-    })?;
-    let images = look.files(&format!("test/{flaw}"));
-    let of_image = |end: &&str| {
-        masks.iter().all(|mask| stem(mask).strip_suffix(*end).is_some_and(|image| images.images().contains(image)))
+    let flaws: Vec<(String, Vec<String>)> =
+        look.folders(MASKS).into_iter().map(|flaw| (flaw.clone(), look.files(&join(MASKS, &flaw)).0)).collect();
+    let masks: Vec<&String> = flaws.iter().flat_map(|(_, masks)| masks).collect();
+    let of_images = |end: &&&str| {
+        flaws.iter().all(|(flaw, masks)| {
+            let images = look.files(&format!("test/{flaw}"));
+            let images = images.images();
+            masks.iter().all(|mask| stem(mask).strip_suffix(**end).is_some_and(|image| images.contains(image)))
+        })
     };
-    let end = ENDS.iter().find(|end| of_image(end))?;
+    let end = MASK_ENDS.iter().find(of_images)?;
     let (_, extension) = masks.first()?.rsplit_once('.')?;
+    if masks.iter().any(|mask| !mask.ends_with(&format!(".{extension}"))) {
+        return None;
+    }
     let path = |name: &str| shell::path(look.path(name));
     let with = shell::word(format!("mask={{masks}}/{{parent}}/{{stem}}{end}.{extension}"));
+    let splits: Vec<String> =
+        SPLITS.iter().filter(|split| has(split)).map(|split| format!("--split {split}={}", path(split))).collect();
     let command = format!(
-        "shardpack pack --split train={} --split test={} --extra-root masks={} --with {with} --on-missing empty DST",
-        path("train"),
-        path("test"),
+        "shardpack pack {} --extra-root masks={} --with {with} --on-missing empty DST",
+        splits.join(" "),
         path(MASKS)
     );
     let what = format!("splits of classes, with masks of the test images in {MASKS}");

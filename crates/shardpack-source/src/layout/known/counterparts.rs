@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use shardpack_format::{component::Component, shell, splits};
 
-use super::{Found, Look, MAX_SPLITS, annotations, on_missing, relation, voc};
+use super::{Found, Look, annotations, on_missing, relation};
 use crate::layout::{pairs, split_names::Likeness};
 
 /// Most levels of folders in a folder of images: `480p/bear`.
@@ -165,44 +165,8 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     .map(|(_, found)| found)
 }
 
-/// The layout with counterparts in each class folder: `COVID/images` and `COVID/masks`, as the COVID-19 Radiography Database has them, or
-/// projects of Supervisely.
-pub(super) fn find_in_classes(look: &Look<'_>) -> Option<Found> {
-    let top = look.folders("");
-    let is_flat = |folder: &String| !look.files(folder).images().is_empty();
-    let are_places = top.len() > 1 && look.splits.is_empty() && look.files("").images().is_empty();
-    // Years of Pascal VOC have a question of their own.
-    let is_year = |folder: &String| voc::find(&look.within(join(&look.inside, folder))).is_some();
-    let is_other = |folder: &String| is_flat(folder) || is_year(folder);
-    if !are_places || look.split_folders().is_some() || top.iter().take(MAX_SPLITS).any(is_other) {
-        return None;
-    }
-    let some = &top[..top.len().min(MAX_SPLITS)];
-    let inner = |folder: &String| look.folders(folder);
-    let first = inner(&some[0]);
-    if !some.iter().all(|folder| inner(folder) == first) {
-        // DUTS-TE/DUTS-TE-Image and DUTS-TR/DUTS-TR-Image.
-        let each: Option<Vec<_>> = some.iter().map(|folder| below(look, std::slice::from_ref(folder))).collect();
-        let (_, found) = each?.swap_remove(0);
-        let what = format!("pairs in each folder: {}", found.what);
-        let result = "packs the first folder; each other folder is packed with its own names";
-        return Some(Found { what, result, other: None, ..found });
-    }
-    let (images, found) = below(look, some)?;
-    let with = |options: &[(&'static str, String)]| -> Vec<_> {
-        options.iter().filter(|(name, _)| matches!(*name, "--with" | "--on-missing")).cloned().collect()
-    };
-    if top.len() <= MAX_SPLITS && top.iter().all(|name| Likeness::classify(name.as_bytes()).word().is_some()) {
-        return Some(found);
-    }
-    let options = [("--include", format!("*/{images}/**"))].into_iter().chain(with(&found.options)).collect();
-    let what = format!("class folders with {} in each: {}", first.join(", "), found.what);
-    let other = Some("--no-labels with them packs no classes".to_owned());
-    Some(Found { other, has_classes: true, ..Found::new(what, options, "packs each image with its class and files") })
-}
-
 /// The name of the folders of images, and the layout of the folders in `above`: splits, or the source.
-fn below(look: &Look<'_>, above: &[String]) -> Option<(String, Found)> {
+pub(super) fn below(look: &Look<'_>, above: &[String]) -> Option<(String, Found)> {
     let names: BTreeSet<String> = above.iter().flat_map(|folder| look.folders(folder)).collect();
     let bytes: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
@@ -231,7 +195,9 @@ fn beside_images(
     let images = Images::find(look, above.iter().map(|folder| (join(folder, name), folder.clone())).collect())?;
     let (mut with, mut lacking, mut companions) = (Vec::new(), 0, Vec::new());
     // Counterparts by name first.
-    let others = names.iter().filter(|other| *other != name && !known.contains(other));
+    // Numbered images of one split have no counterparts in another split.
+    let is_split = |other: &String| look.is_split(name) && look.is_split(other);
+    let others = names.iter().filter(|other| *other != name && !known.contains(other) && !is_split(other));
     for other in known.iter().chain(others).take(MAX_BESIDE) {
         let folders: Vec<String> = above.iter().map(|folder| join(folder, other)).collect();
         let values = images.with(look, &folders, other, &component_beside(name, other));

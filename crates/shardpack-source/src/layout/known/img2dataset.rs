@@ -12,8 +12,12 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let (top, files) = (look.folders(""), look.files("").0);
     let is_numbered = |name: &String| name.len() > 3 && name.bytes().all(|byte| byte.is_ascii_digit());
     let has_table = |name: &String| OF_FOLDER.iter().any(|end| files.contains(&format!("{name}{end}")));
-    let first = top.first().filter(|first| top.iter().all(is_numbered) && has_table(first))?;
-    let images = look.files(first);
+    let (numbered, others): (Vec<&String>, Vec<&String>) = top.iter().partition(|name| is_numbered(name));
+    let is_other = |name: &&String| look.has_images(name, 1);
+    if !numbered.iter().any(|name| has_table(name)) || others.iter().any(is_other) {
+        return None;
+    }
+    let images = numbered.iter().map(|name| look.files(name)).find(|files| !files.images().is_empty())?;
     let mut all_lacking = 0;
     let has = |extension: &&str| {
         let (with, lacking) = images.pairs(&images.stems(extension));

@@ -12,6 +12,7 @@ mod class_masks;
 mod coco;
 mod counterparts;
 mod img2dataset;
+mod in_classes;
 mod list_names;
 pub(crate) mod listed;
 mod listed_masks;
@@ -56,7 +57,7 @@ const LAYOUTS: [Find; 22] = [
     side_by_side::find,
     split_in_name::find,
     counterparts::find,
-    counterparts::find_in_classes,
+    in_classes::find,
     coco::find_csv,
     one_file::find,
     transcripts::find,
@@ -173,7 +174,7 @@ impl Look<'_> {
         };
         let before = match (&found.command, self.inside.is_empty()) {
             (Some(_), _) if self.tree.listed.is_some() => {
-                "lists are read from a folder of this machine: copy or unpack it there; then ".to_owned()
+                "the command needs a folder of this machine: copy or unpack it there; then ".to_owned()
             }
             (None, false) => format!("shardpack pack {} DST ", shell::path(self.path(""))),
             _ => String::new(),

@@ -95,7 +95,11 @@ impl OneFile {
         let before = if splits.is_some() { "splits of images" } else { "images" };
         let others = if others.is_empty() { String::new() } else { format!(", and others in {}", others.join(", ")) };
         let what = format!("{before} with their annotations in {file}{others}");
-        Found::new(what, options, "packs each image with its boxes and their class numbers")
+        let result = match has_others {
+            true => "packs the images of this file alone, with their boxes and class numbers",
+            false => "packs each image with its boxes and their class numbers",
+        };
+        Found::new(what, options, result)
     }
 }
 
@@ -147,8 +151,8 @@ fn is_csv(look: &Look<'_>, path: &str, folders: &[String]) -> bool {
         files.iter().flat_map(|files| &files.0).flat_map(|name| [name.as_str(), stem(name)]).collect();
     let is_image = |name: &String| own.contains(name.rsplit('/').next().unwrap_or(name));
     let is_known = name == ROBOFLOW && names.len() < 2;
-    // A folder may have few of the images of a long file (Open Images).
-    let is_long = start.len() as u64 == READ_BYTES;
+    // A folder may have few of the images of a long file (train-annotations-bbox.csv of Open Images).
+    let is_long = start.len() as u64 == READ_BYTES && (name.contains("box") || name.contains("annotation"));
     let names_images = is_long || names.iter().any(is_image);
     is_known || names_images && (name == ROBOFLOW || boxes::has_repeated(&names))
 }

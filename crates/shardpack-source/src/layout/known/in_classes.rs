@@ -1,0 +1,93 @@
+//! Counterparts in each class folder: `COVID/images/1.png` and `COVID/masks/1.png`, as the COVID-19 Radiography Database has them; and in each
+//! folder of a dataset, as in VisDrone and DUTS.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Found, Look, MAX_SPLITS,
+    counterparts::{below, join},
+    voc,
+};
+use crate::layout::split_names::Likeness;
+
+/// Most class folders: each is looked into.
+const MAX_CLASSES: usize = 4096;
+/// Levels of folders in a class folder that are looked into for images.
+const LEVELS: usize = 2;
+
+pub(super) fn find(look: &Look<'_>) -> Option<Found> {
+    let top = look.folders("");
+    let may_be = (2..=MAX_CLASSES).contains(&top.len()) && look.splits.is_empty() && look.files("").images().is_empty();
+    if !may_be || look.split_folders().is_some() {
+        return None;
+    }
+    let has_several = |folder: &&String| look.folders(folder).len() > 1;
+    // Years of Pascal VOC have a question of their own.
+    let is_year = |folder: &String| voc::find(&look.within(join(&look.inside, folder))).is_some();
+    let some: Vec<&String> = top.iter().take(MAX_SPLITS).filter(has_several).collect();
+    if some.len() < 2 || some.iter().any(|folder| is_year(folder)) {
+        return None;
+    }
+    let places: Vec<String> = top.iter().filter(has_several).cloned().collect();
+    let named = |place: &String, images: &str| look.has_images(&join(place, images), LEVELS);
+    match below(look, &places) {
+        Some((images, found))
+            if places.iter().all(|place| named(place, &images) || !look.has_images(place, LEVELS)) =>
+        {
+            as_splits(look, &top).or_else(|| as_classes(look, &top, &places, &images, &found))
+        }
+        _ => own_names(look, &top),
+    }
+}
+
+/// The layout of folders that are called as different splits: `VisDrone2019-DET-train` and `VisDrone2019-DET-val`.
+fn as_splits(look: &Look<'_>, top: &[String]) -> Option<Found> {
+    let words: BTreeSet<_> = top.iter().map(|name| Likeness::classify(name.as_bytes()).word()).collect();
+    let with_images: Vec<String> = top.iter().filter(|name| look.has_images(name, LEVELS)).cloned().collect();
+    let are_splits = top.len() <= MAX_SPLITS && words.len() > 1 && !words.contains(&None);
+    Some(below(look, &with_images).filter(|_| are_splits)?.1)
+}
+
+/// The layout of classes: `places` have the images in a folder `images`, and files for them beside it.
+fn as_classes(look: &Look<'_>, top: &[String], places: &[String], images: &str, found: &Found) -> Option<Found> {
+    let values: Vec<&String> =
+        found.options.iter().filter(|(name, _)| *name == "--with").map(|(_, value)| value).collect();
+    // Among a few images, numbers in names match by chance.
+    if Likeness::classify(images.as_bytes()).is_sure() || !values.iter().all(|value| has_plain_name(value)) {
+        return None;
+    }
+    let is_other = |name: &&String| !places.contains(name) && look.has_images(name, LEVELS);
+    let mut options = Vec::new();
+    if top.iter().any(|name| is_other(&name)) {
+        // Classes without counterparts may have their images elsewhere.
+        let folders: BTreeSet<&str> =
+            values.iter().filter_map(|value| value.split_once("=../")?.1.split('/').next()).collect();
+        options.extend(folders.iter().map(|folder| ("--exclude", format!("*/{folder}/**"))));
+    } else {
+        options.push(("--include", format!("*/{images}/**")));
+    }
+    let is_missing = options[0].0 == "--exclude" || found.options.iter().any(|(name, _)| *name == "--on-missing");
+    options.extend(values.into_iter().map(|value| ("--with", value.clone())));
+    options.extend(super::on_missing(u64::from(is_missing)));
+    let what = format!("class folders that have {images} and other files of the same names in them");
+    let other = Some("add --no-labels to pack them without classes".to_owned());
+    Some(Found { other, has_classes: true, ..Found::new(what, options, "packs each image with its class and files") })
+}
+
+/// Whether the name of the file in a value of `--with` is that of the image, with a text without numbers.
+fn has_plain_name(value: &str) -> bool {
+    let path = value.split_once('=').map_or(value, |(_, path)| path);
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let text = name.rsplit_once('.').map_or(name, |(name, _)| name);
+    !path.contains("{stem-") && !path.contains("{dir-") && !text.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// The layout of folders with pairs of their own names: `DUTS-TE/DUTS-TE-Image` and `DUTS-TR/DUTS-TR-Image`.
+fn own_names(look: &Look<'_>, top: &[String]) -> Option<Found> {
+    let each: Option<Vec<_>> =
+        top.iter().take(MAX_SPLITS).map(|folder| below(look, std::slice::from_ref(folder))).collect();
+    let (_, found) = each?.swap_remove(0);
+    let what = format!("pairs in each folder: {}", found.what);
+    let result = "packs the first folder alone: the others have other names";
+    Some(Found { what, result, other: None, ..found })
+}
