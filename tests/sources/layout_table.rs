@@ -19,7 +19,7 @@ const WHEAT: &str =
     "image_id,width,height,bbox,source\n0a,0,0,\"[1.0, 2.0, 3.0, 4.0]\",x\n0a,0,0,\"[1.0, 2.0, 2.0, 1.0]\",x\n";
 const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-pub const LAYOUTS: [Layout; 51] = [
+pub const LAYOUTS: [Layout; 52] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -383,6 +383,18 @@ pub const LAYOUTS: [Layout; 51] = [
         others: &[("COVID/masks/1.png", "mask"), ("MIS/masks/1.png", "mask"), ("MIS/notes/1.txt", "text")],
         components: &["mask.png"],
         splits: &[("", 4)],
+    },
+    Layout {
+        name: "COVID-QU-Ex",
+        images: &["Train/A/images/1.jpg", "Train/B/images/1.jpg", "Val/A/images/2.jpg", "Val/B/images/3.jpg"],
+        others: &[
+            ("Train/A/lung masks/1.png", "mask"),
+            ("Train/B/lung masks/1.png", "mask"),
+            ("Val/A/lung masks/2.png", "mask"),
+            ("Val/B/lung masks/3.png", "mask"),
+        ],
+        components: &["lung_mask.png"],
+        splits: &[("Train", 2), ("Val", 2)],
     },
     Layout {
         name: "VisDrone",

@@ -248,6 +248,8 @@ fn what_cannot_be_packed_is_in_the_ledger_and_what_is_wrong_names_its_line() {
         ("open.csv", "path,label\na/1.jpg,\"x\n", "line 2: a quote is not closed"),
         ("none.csv", "x,y\n1,2\n", "no column of paths: it has x, y"),
         ("empty.csv", "", "an empty list"),
+        ("keras.txt", "a/1.jpg 1,2,3,4,0\nb/2.jpg 5,6,7,8,1\n", "the words behind a path are boxes, and no label"),
+        ("keras2.txt", "a/1.jpg 1,2,3,4,0 1,2,3,4,1\nb/2.jpg 5,6,7,8,1 1,2,3,4,1\n", "are boxes, and no label"),
         ("boxes.csv", "a/1.jpg,5,5,60,70,1\n", "no header, and 5 numbers beside the path in column 1"),
         (
             "boxes.txt",

@@ -23,6 +23,14 @@ pub const ROWS: &[Row] = &[
         &["pack @lists/l.csv DST --root SRC --label-column 6", "pack @lists/l.csv @x --root SRC --no-labels"],
     ),
     (
+        "boxes of keras-yolo3",
+        |bench| go(bench, &["$ mkdir @lists && (cd SRC; ls */*.jpg | sed 's/$/ 1,2,30,40,7/') > @lists/l.txt"]),
+        "pack @lists/l.txt DST --root SRC",
+        2,
+        "--no-labels packs them as the component json",
+        &["pack @lists/l.txt DST --root SRC --no-labels"],
+    ),
+    (
         "paths from anywhere",
         |bench| go(bench, &["$ mkdir @lists && (echo path,label; ls SRC/*/*.jpg | sed s/$/,0/) > @lists/l.csv"]),
         "pack @lists/l.csv DST",

@@ -235,16 +235,33 @@ fn read_records(
 
 /// Fails if the record of a list without a header has a path and the numbers of a box: none of them is known to be a class.
 fn refuse_numbers(path: usize, record: &[Vec<u8>], rows: &Rows<'_>, is_counted: bool) -> Result<()> {
-    let is_number = |field: &[u8]| str::from_utf8(field.trim_ascii()).is_ok_and(|text| text.parse::<f64>().is_ok());
     let numbers = record.iter().enumerate().filter(|(at, field)| *at != path && is_number(field)).count();
     let label = record.get(path + 1).or_else(|| record.get(path.checked_sub(1)?));
-    let is_asked = label.is_some_and(|label| is_number(label)) && rows.columns.label.is_none() && !rows.no_labels;
+    let is_asked = rows.columns.label.is_none() && !rows.no_labels;
     let is_said = is_counted || rows.columns.split.is_some() || rows.multi_label.is_some() || !rows.targets.is_empty();
-    if numbers < BOX_NUMBERS || !is_asked || is_said {
+    if is_asked && label.is_some_and(|label| is_box(label)) {
+        return Err(of_boxes());
+    }
+    if numbers < BOX_NUMBERS || !label.is_some_and(|label| is_number(label)) || !is_asked || is_said {
         return Ok(());
     }
     let what = format!("no header, and {numbers} numbers beside the path in column {}: any may be the label", path + 1);
     Err(Error::usage(what).help("--label-column NUMBER chooses it; --no-labels packs all as the component json"))
+}
+
+fn is_number(field: &[u8]) -> bool {
+    str::from_utf8(field.trim_ascii()).is_ok_and(|text| text.parse::<f64>().is_ok())
+}
+
+/// Whether a field is a box of keras-yolo3: `x1,y1,x2,y2,class`.
+fn is_box(field: &[u8]) -> bool {
+    let numbers = || field.split(|byte| *byte == b',');
+    numbers().count() >= BOX_NUMBERS && numbers().all(is_number)
+}
+
+/// The error for boxes in the place of a label.
+fn of_boxes() -> Error {
+    Error::usage("the words behind a path are boxes, and no label").help("--no-labels packs them as the component json")
 }
 
 /// Fails if two columns have one name, in the header on line `line`.
@@ -298,6 +315,9 @@ fn read_lines(mut input: impl BufRead, above: u64, rows: &mut Rows<'_>, monitor:
     let names = &names[..1 + usize::from(has_fields)];
     let mut roles = Roles::of_lines(names, rows.columns, rows.no_labels)?;
     rows.begin(names, &mut roles)?;
+    if has_fields && roles.label.is_some() && last_blank(first).is_some_and(|at| is_box(&first[at + 1..])) {
+        return Err(of_boxes());
+    }
     let has_files = !roles.files.is_empty();
     let (has_labels, is_several) = (roles.label.is_some(), !roles.several.is_empty());
     let mut text = Vec::new();

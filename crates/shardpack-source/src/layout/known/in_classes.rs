@@ -16,9 +16,38 @@ const MAX_CLASSES: usize = 4096;
 const LEVELS: usize = 2;
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
+    if !look.splits.is_empty() {
+        return None;
+    }
+    match look.split_folders() {
+        Some(splits) => below_splits(look, &splits),
+        None => of_folder(look),
+    }
+}
+
+/// The layout of classes below splits, as in COVID-QU-Ex: `Train/COVID-19/images` and `Train/COVID-19/lung masks`.
+fn below_splits(look: &Look<'_>, splits: &[String]) -> Option<Found> {
+    let of_split =
+        |split: &String| of_folder(&look.within(join(&look.inside, split))).filter(|found| found.has_classes);
+    let found: Vec<Found> = splits.iter().map(of_split).collect::<Option<_>>()?;
+    let is_of = |option: &(&str, String)| option.0 != "--on-missing";
+    let own = |found: &Found| -> Vec<_> { found.options.iter().filter(|option| is_of(option)).cloned().collect() };
+    let first = own(&found[0]);
+    if !found.iter().all(|one| own(one) == first) {
+        return None;
+    }
+    let is_missing = found.iter().any(|one| one.options.len() > first.len());
+    let options = std::iter::once(("--splits", splits.join(","))).chain(first);
+    let options = options.chain(super::on_missing(u64::from(is_missing))).collect();
+    let first = found.into_iter().next()?;
+    Some(Found { what: format!("splits with {}", first.what), options, other: None, ..first })
+}
+
+/// The layout of one folder with classes, or with folders that are no splits by their names alone.
+fn of_folder(look: &Look<'_>) -> Option<Found> {
     let top = look.folders("");
-    let may_be = (2..=MAX_CLASSES).contains(&top.len()) && look.splits.is_empty() && look.files("").images().is_empty();
-    if !may_be || look.split_folders().is_some() {
+    if !(2..=MAX_CLASSES).contains(&top.len()) || !look.files("").images().is_empty() || look.split_folders().is_some()
+    {
         return None;
     }
     let has_several = |folder: &&String| look.folders(folder).len() > 1;
