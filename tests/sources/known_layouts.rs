@@ -188,6 +188,13 @@ fn each_layout_is_named_and_the_printed_options_pack_it() {
 
 #[test]
 fn folders_in_classes_whose_files_have_other_names_are_no_pairs() {
+    // A class without the counterparts of the others, which are boxes.
+    let boxes = Bench::with(&["a/images/1.jpg", "b/images/2.jpg", "flat/3.jpg"]);
+    for name in ["a/annotations/1.xml", "b/annotations/2.xml"] {
+        boxes.file(name, OBJECT.as_bytes());
+    }
+    let options = words(&help(boxes.pack(&[])));
+    boxes.pack(&options.iter().map(String::as_str).collect::<Vec<_>>()).code(0).says("3 images in 3 classes");
     // Numbers that match by chance; pairs of a class alone; classes that are called as one split.
     for (files, says) in [
         (

@@ -216,7 +216,7 @@ fn a_number_above_ids_is_an_id_if_an_image_has_this_name() {
 #[test]
 fn lines_of_paths_and_labels_may_have_a_header() {
     let bench = Bench::with(&["1.jpg", "2.jpg"]);
-    for (name, top) in [("deepfashion.txt", "2\nimage  category_label\n"), ("known.txt", "filename label\n")] {
+    for (name, top) in [("deepfashion.txt", "2\nimage  category_label\n"), ("known.txt", "\n\r\nfilename label\n")] {
         let list = list(&bench, name, &format!("{top}1.jpg   3\n2.jpg   26\n"));
         let dst = bench.at(name);
         pack(&list, &dst, &[]).code(0).says("packed  2 of 2 images").says("the names of the columns");

@@ -272,6 +272,9 @@ fn what_cannot_be_packed_is_in_the_ledger_and_what_is_wrong_names_its_line() {
         assert!(ran.code > 0, "{name}");
         ran.clean_error().says(said).says(name);
     }
+    // Of several classes, the option gives the reason.
+    let several = list(&bench, "several.csv", "a/1.jpg;0,1,0,1\nb/2.jpg;1,0,0,1\n");
+    pack(&several, &bench.at("several"), &["--multi-label", "column_2"]).code(2).says("is no list");
     // A word behind the path is the label, whatever numbers follow.
     let words = list(&bench, "words.csv", "a/1.jpg,cat,1,2,3,4\nb/2.jpg,dog,1,2,3,4\n");
     pack(&words, &bench.at("words"), &[]).code(0).says("2 images in 2 classes");

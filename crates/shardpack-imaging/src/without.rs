@@ -1,4 +1,7 @@
-//! Stands for decoders and encoders in a build without the feature `decode`: each function refuses its image.
+//! Stands for decoders and encoders in a build without the feature `decode`: each function always returns
+//! [`Refused::NoDecodeFeature`].
+
+#![allow(missing_docs, reason = "the functions they stand for have them")]
 
 use shardpack_format::image_header::Header;
 
@@ -9,67 +12,35 @@ fn refused<T>() -> Result<T, Refused> {
 }
 
 impl Budget {
-    /// Refuses.
-    ///
-    /// # Errors
-    /// Always.
     pub fn for_decode(&self, _: &[u8]) -> Result<Reservation<'_>, Refused> {
         refused()
     }
 }
 
-/// Refuses.
-///
-/// # Errors
-/// Always.
 pub fn check(_: &[u8], _: &Limits) -> Result<Header, Refused> {
     refused()
 }
 
-/// Refuses.
-///
-/// # Errors
-/// Always.
 pub fn check_entropy(_: &[u8], _: &Limits) -> Result<Header, Refused> {
     refused()
 }
 
-/// Refuses.
-///
-/// # Errors
-/// Always.
 pub fn orientation(_: &[u8], _: &Limits) -> Result<u8, Refused> {
     refused()
 }
 
-/// Refuses.
-///
-/// # Errors
-/// Always.
 pub fn image_hash(_: &[u8], _: &Limits) -> Result<u64, Refused> {
     refused()
 }
 
-/// Refuses.
-///
-/// # Errors
-/// Always.
 pub fn apply_within(_: &[u8], _: &Recipe, _: &Budget) -> Result<Outcome, Refused> {
     refused()
 }
 
-/// Refuses.
-///
-/// # Errors
-/// Always.
 pub fn mask_size(_: &[u8], _: &Budget) -> Result<(u32, u32), Refused> {
     refused()
 }
 
-/// Refuses.
-///
-/// # Errors
-/// Always.
 pub fn move_mask(_: &[u8], _: &Movement, _: &Budget) -> Result<Vec<u8>, Refused> {
     refused()
 }

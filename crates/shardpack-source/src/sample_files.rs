@@ -198,19 +198,10 @@ fn refuse_archives(tree: Tree<'_>, seen: &Seen, kinds: &BTreeMap<String, u64>) -
         ends.iter().any(|end| first.ends_with(end))
     };
     let is_packed = |kind: &String| ends(kind, &[".tar", "-ubyte"]);
-    // BraTS20_Training_001/BraTS20_Training_001_flair.nii.gz, and others of this patient.
-    let is_of_one = |kind: &String| {
-        let folder = seen.first.get(kind).and_then(|file| file.parent());
-        let Some((folder, name)) = folder.and_then(|folder| Some((folder, folder.file_name()?))) else { return false };
-        let files = entries(tree, folder).into_iter().filter(|(_, is_folder)| !is_folder);
-        let rest = |file: &[u8]| {
-            file.strip_prefix(name.as_bytes()).map(|rest| rest.split(|byte| *byte == b'.').next().map(<[u8]>::to_vec))
-        };
-        // Numbered volumes are those of a class.
-        let is_kind = |rest: &Vec<u8>| rest.iter().any(u8::is_ascii_alphabetic);
-        files.filter_map(|(file, _)| rest(&file)?).filter(is_kind).count() > 1
+    let is_volume = |kind: &String| {
+        let is_one = VOLUMES.contains(&kind.as_str()) || ends(kind, &[".nii"]);
+        is_one && seen.first.get(kind).is_some_and(|file| is_of_patient(tree, file))
     };
-    let is_volume = |kind: &String| (VOLUMES.contains(&kind.as_str()) || ends(kind, &[".nii"])) && is_of_one(kind);
     let is_of_many = |kind: &String| OF_MANY.contains(&kind.as_str());
     let is_one = |kind: &&String| {
         *kind == INDEX || names::is_archive(kind) || is_packed(kind) || is_of_many(kind) || is_volume(kind)
@@ -223,13 +214,14 @@ fn refuse_archives(tree: Tree<'_>, seen: &Seen, kinds: &BTreeMap<String, u64>) -
             "no images in here, but files that hold many samples each",
             format!("shardpack convert reads the samples in them; --files {kind} packs each file as a sample"),
         ),
-        Some(kind) if is_volume(kind) => ("no images in here, but several medical volumes of a patient in a folder", {
+        Some(kind) if is_volume(kind) => {
             let end = if kind == "gz" { "nii.gz" } else { kind };
-            format!(
-                "--files '*.{end}' packs each file as a sample; --files '*_NAME.{end}' packs those of one kind, and --with others \
-                     beside them"
+            let one = format!("--files '*_NAME.{end}' packs those of one kind, and --with others beside them");
+            (
+                "no images in here, but several medical volumes of a patient in a folder",
+                format!("--files '*.{end}' packs each file as a sample; {one}"),
             )
-        }),
+        }
         Some(kind) => (
             "no images in here, but archives",
             format!(
@@ -240,6 +232,19 @@ fn refuse_archives(tree: Tree<'_>, seen: &Seen, kinds: &BTreeMap<String, u64>) -
     };
     let first = kinds.keys().find(is_one).and_then(|kind| seen.first.get(kind));
     Err(Error::usage(what).in_file(first.map_or(Path::new(""), |first| first)).help(help))
+}
+
+/// Whether `file` is one of several volumes of a patient, whose folder they are named after: `BraTS20_Training_001_flair.nii.gz`. Numbered
+/// volumes are those of a class.
+fn is_of_patient(tree: Tree<'_>, file: &Path) -> bool {
+    let Some((folder, name)) = file.parent().and_then(|folder| Some((folder, folder.file_name()?))) else {
+        return false;
+    };
+    let is_kind = |file: &Vec<u8>| {
+        let rest = file.strip_prefix(name.as_bytes()).and_then(|rest| rest.split(|byte| *byte == b'.').next());
+        rest.is_some_and(|rest| rest.iter().any(u8::is_ascii_alphabetic))
+    };
+    files_right_in(tree, folder).iter().filter(|file| is_kind(file)).count() > 1
 }
 
 /// Extensions of medical volumes: NIfTI, MetaImage, NRRD.

@@ -13,6 +13,7 @@ mod newer;
 mod part;
 mod part_session;
 mod part_spools;
+mod plan_checks;
 mod planned;
 mod planned_part;
 mod planning;

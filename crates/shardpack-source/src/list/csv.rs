@@ -237,12 +237,19 @@ fn read_records(
 fn refuse_numbers(path: usize, record: &[Vec<u8>], rows: &Rows<'_>, is_counted: bool) -> Result<()> {
     let numbers = record.iter().enumerate().filter(|(at, field)| *at != path && is_number(field)).count();
     let label = record.get(path + 1).or_else(|| record.get(path.checked_sub(1)?));
-    let is_asked = rows.columns.label.is_none() && !rows.no_labels;
-    let is_said = is_counted || rows.columns.split.is_some() || rows.multi_label.is_some() || !rows.targets.is_empty();
-    if is_asked && label.is_some_and(|label| is_box(label)) {
+    let is_said = rows.columns.label.is_some()
+        || rows.no_labels
+        || is_counted
+        || rows.columns.split.is_some()
+        || rows.multi_label.is_some()
+        || !rows.targets.is_empty();
+    if is_said {
+        return Ok(());
+    }
+    if label.is_some_and(|label| is_box(label)) {
         return Err(of_boxes());
     }
-    if numbers < BOX_NUMBERS || !label.is_some_and(|label| is_number(label)) || !is_asked || is_said {
+    if numbers < BOX_NUMBERS || !label.is_some_and(|label| is_number(label)) {
         return Ok(());
     }
     let what = format!("no header, and {numbers} numbers beside the path in column {}: any may be the label", path + 1);

@@ -138,9 +138,9 @@ pub(super) struct Form {
 pub(super) fn choose(first: &[u8], suggest: &dyn Fn(&[u8]) -> (Separator, bool), rows: &Rows<'_>) -> Result<Form> {
     let mut form = without_header(first, suggest, rows)?;
     if form.separator == Separator::LastBlank
-        && let Some(bytes) = header_of_lines(&first[form.top.bytes..], form.top.count.is_some(), rows)?
+        && let Some((bytes, lines)) = header_of_lines(&first[form.top.bytes..], form.top.count.is_some(), rows)?
     {
-        form.top = Top { bytes: form.top.bytes + bytes, lines: form.top.lines + 1, has_header: true, ..form.top };
+        form.top = Top { bytes: form.top.bytes + bytes, lines: form.top.lines + lines, has_header: true, ..form.top };
     }
     Ok(form)
 }
@@ -175,9 +175,13 @@ fn without_header(first: &[u8], suggest: &dyn Fn(&[u8]) -> (Separator, bool), ro
     Ok(found.unwrap_or(Form { separator: suggested, top: Top::default(), short_path: None }))
 }
 
-/// Length of the first line if it names the fields of lines `path label` (DeepFashion): below the number of rows, or by a known name of a path.
-fn header_of_lines(first: &[u8], is_counted: bool, rows: &Rows<'_>) -> Result<Option<usize>> {
-    let mut lines = first.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+/// Bytes and lines up to the end of a first line that names the fields of lines `path label` (DeepFashion): below the number of rows, or by
+/// a known name of a path.
+fn header_of_lines(first: &[u8], is_counted: bool, rows: &Rows<'_>) -> Result<Option<(usize, u64)>> {
+    let is_blank = |line: &&[u8]| line.trim_ascii().is_empty();
+    let all = || first.split_inclusive(|byte| *byte == b'\n');
+    let above = all().take_while(is_blank).fold((0, 0), |(bytes, lines), line| (bytes + line.len(), lines + 1));
+    let mut lines = all().filter(|line| !is_blank(line));
     let path = |line: &[u8]| Some(line.trim_ascii()[..csv::last_blank(line.trim_ascii())?].trim_ascii_end().to_vec());
     let (Some(header), Some(row)) = (lines.next(), lines.next()) else { return Ok(None) };
     let (Some(name), Some(row)) = (path(header), path(row)) else { return Ok(None) };
@@ -186,7 +190,7 @@ fn header_of_lines(first: &[u8], is_counted: bool, rows: &Rows<'_>) -> Result<Op
     let last = header.trim_ascii().rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
     let are_names = !name.iter().any(|byte| b"./".contains(byte)) && has_letter(last);
     let is_header = is_name && are_names && !rows.is_file(&name)? && rows.is_file(&row)?;
-    Ok(is_header.then_some(header.len()))
+    Ok(is_header.then_some((above.0 + header.len(), above.1 + 1)))
 }
 
 /// The form of rows that begin with `first`; `None` if no field is a file.

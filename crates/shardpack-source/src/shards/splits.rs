@@ -145,12 +145,14 @@ pub(crate) fn holds(path: &Path) -> Result<bool> {
     }
 }
 
-/// Whether each table in the folder `path` is about a folder beside it: `00000.parquet` and `00000`, as img2dataset writes them.
+/// Whether each table in the folder `path` is about a numbered folder beside it: `00000.parquet` and `00000`, as img2dataset writes them.
 fn has_tables_of_folders(path: &Path) -> bool {
     let entries = sample_files::entries(Tree { root: path, listed: None }, path);
-    let is_folder = |stem: &[u8]| entries.iter().any(|(name, is_folder)| *is_folder && name == stem);
+    let is_numbered_folder = |stem: &[u8]| {
+        stem.iter().all(u8::is_ascii_digit) && entries.iter().any(|(name, is_folder)| *is_folder && name == stem)
+    };
     let mut tables = entries.iter().filter_map(|(name, _)| name.strip_suffix(b".parquet")).peekable();
-    tables.peek().is_some() && tables.all(is_folder)
+    tables.peek().is_some() && tables.all(is_numbered_folder)
 }
 
 /// Repeats each file that holds several splits once per split.

@@ -222,8 +222,7 @@ fn beside_images(
     } else {
         options.push(look.folders_option(name, &images.first_level()));
         // A folder that is left is no split, whatever its name (ISIC2018_Task1-2_Training_Input).
-        let is_like_split = Likeness::classify(name.as_bytes()).word().is_some();
-        options.extend((is_like_split && options[0].0 != "--splits").then(|| ("--splits", "none".to_owned())));
+        options.extend((is_like_split(name) && options[0].0 != "--splits").then(|| ("--splits", "none".to_owned())));
     }
     let is_plain = !of_splits && !images.is_nested() && names.len() == 2;
     if is_plain && with.iter().all(|(_, value)| value.contains("/*.") && !value.starts_with("boxes=")) {
@@ -238,11 +237,17 @@ fn beside_images(
     Some(Found { other, ..Found::new(what, options, "packs each image with its files") })
 }
 
+/// Whether a folder has a split word in its name, so that its splits are a question.
+fn is_like_split(name: &str) -> bool {
+    Likeness::classify(name.as_bytes()).word().is_some()
+}
+
 /// Help with the options that pack only the images, and all folders as classes of splits.
 fn only_images(name: &str, above: &[String]) -> String {
     let include = shell::word(format!("{name}/**"));
     if above[0].is_empty() {
-        return format!("--no-labels --include {include} packs only these");
+        let none = if is_like_split(name) { " --splits none" } else { "" };
+        return format!("--no-labels --include {include}{none} packs only these");
     }
     let are_known = above.iter().all(|split| splits::KNOWN.contains(&split.as_str()));
     let splits = format!("--splits {}", above.join(","));

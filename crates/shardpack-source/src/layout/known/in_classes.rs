@@ -85,17 +85,17 @@ fn as_classes(look: &Look<'_>, top: &[String], places: &[String], images: &str, 
     if Likeness::classify(images.as_bytes()).is_sure() || !values.iter().all(|value| has_plain_name(value)) {
         return None;
     }
-    let is_other = |name: &&String| !places.contains(name) && look.has_images(name, LEVELS);
+    // Classes without counterparts may have their images elsewhere.
+    let has_others = top.iter().any(|name| !places.contains(name) && look.has_images(name, LEVELS));
     let mut options = Vec::new();
-    if top.iter().any(|name| is_other(&name)) {
-        // Classes without counterparts may have their images elsewhere.
+    if has_others {
         let folders: BTreeSet<&str> =
-            values.iter().filter_map(|value| value.split_once("=../")?.1.split('/').next()).collect();
+            values.iter().filter_map(|value| value.split_once("../")?.1.split('/').next()).collect();
         options.extend(folders.iter().map(|folder| ("--exclude", format!("*/{folder}/**"))));
     } else {
         options.push(("--include", format!("*/{images}/**")));
     }
-    let is_missing = options[0].0 == "--exclude" || found.options.iter().any(|(name, _)| *name == "--on-missing");
+    let is_missing = has_others || found.options.iter().any(|(name, _)| *name == "--on-missing");
     options.extend(values.into_iter().map(|value| ("--with", value.clone())));
     options.extend(super::on_missing(u64::from(is_missing)));
     let what = format!("class folders that have {images} and other files of the same names in them");

@@ -86,12 +86,11 @@ impl OneFile {
         }
         let kind = if *extension == CSV.extension { CSV } else { COCO };
         options.extend(kind.options(&format!("{}{file}", "../".repeat(*levels)), 0));
-        // The images of the other files are not without boxes.
         let has_others = !others.is_empty();
-        options
-            .iter_mut()
-            .filter(|(name, _)| has_others && *name == "--on-missing")
-            .for_each(|(_, value)| *value = "skip".to_owned());
+        // The images of the other files are not without boxes.
+        for (_, value) in options.iter_mut().filter(|(name, _)| has_others && *name == "--on-missing") {
+            *value = "skip".to_owned();
+        }
         let before = if splits.is_some() { "splits of images" } else { "images" };
         let others = if others.is_empty() { String::new() } else { format!(", and others in {}", others.join(", ")) };
         let what = format!("{before} with their annotations in {file}{others}");
