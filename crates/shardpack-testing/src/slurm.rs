@@ -163,7 +163,7 @@ impl Cluster {
         let mut text = format!(
             "ClusterName=shardpack\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={}\nAuthType=auth/munge\n\
              AuthInfo=socket={}\nSlurmUser={user}\nSlurmdUser={user}\nStateSaveLocation={}\nSlurmdSpoolDir={}/%n\n\
-             SlurmctldPidFile={}\nSlurmdPidFile={}/slurmd-%n.pid\nProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\n\
+             SlurmctldPidFile={}\nSlurmdPidFile={}/slurmd-%n.pid\nProctrackType=proctrack/pgid\nTaskPlugin=task/none\n\
              MpiDefault=none\nSelectType=select/cons_tres\nSelectTypeParameters=CR_CPU\nJobRequeue=0\nKillWait=120\n\
              CommunicationParameters=NoInAddrAny,NoCtldInAddrAny\n\
              SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0,bf_interval=1\nMailProg=/bin/true\n\

@@ -1,7 +1,7 @@
 //! Measures a process with wait4.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::Read,
     process::{Command, Stdio},
     time::Instant,
@@ -30,7 +30,8 @@ pub fn measure(command: &mut Command) -> Result<(Usage, String)> {
     let name = typed(command);
     let failed = |what: &str, error: std::io::Error| format!("{name}: {what}: {error}");
     let log = folder("stderr.txt");
-    let stderr = File::create(&log).map_err(|error| failed("cannot keep its messages", error))?;
+    let made = fs::create_dir_all(folder(""));
+    let stderr = made.and_then(|()| File::create(&log)).map_err(|error| failed("cannot keep its messages", error))?;
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
 
     let start = Instant::now();
