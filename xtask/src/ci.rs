@@ -9,7 +9,7 @@ use std::{
 use crate::{
     Result,
     arguments::Arguments,
-    circles,
+    arm, circles,
     command::{Steps, cargo, command, is_ci, is_installed, output, read, root, run, target},
     docs, fresh, fuzz, licences, needs, package, prose, python, servers, small_build,
     test_programs::{self, ALL},
@@ -102,8 +102,9 @@ fn others(full: bool, peers: bool, fuzz_seconds: u64) -> Vec<Step> {
         println!("fuzzing and sweeps are done with --full only");
         return others;
     }
-    others.extend::<[Step; 3]>([
+    others.extend::<[Step; 4]>([
         ("test of a build without features", Box::new(small_build::test)),
+        ("test for aarch64", Box::new(arm::test)),
         ("fuzz", Box::new(move || fuzz::all(fuzz_seconds, is_ci()))),
         ("a fresh machine", Box::new(fresh::all)),
     ]);

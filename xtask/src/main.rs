@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "no simulator runs tasks")]
 
 mod arguments;
+mod arm;
 mod bench;
 mod ci;
 mod circles;
@@ -52,6 +53,7 @@ cargo xtask many-machines [--keep]             simulate packing and training on 
 cargo xtask docs [--check]                     write docs/reference/cli.md and json.schema.json
 cargo xtask fixtures                           make the fixtures anew and compare
 cargo xtask small-build                        the program without its default features
+cargo xtask arm                                the JPEG decoder for aarch64, in QEMU
 cargo xtask count                              lines of each crate without tests, and lines that tell URLs from folders
 cargo xtask fresh [--first]                    both commands of the README in a root with nothing else; --first: packing alone
 cargo xtask dist                               make what a release hands out, in target/dist, and try it in empty roots
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
         Some("fresh") => fresh::task(arguments),
         Some("fixtures") => arguments.end().and_then(|()| fixtures::task()),
         Some("small-build") => arguments.end().and_then(|()| small_build::test()),
+        Some("arm") => arguments.end().and_then(|()| arm::test()),
         Some("count") => arguments.end().and_then(|()| count::task()),
         Some("help" | "--help" | "-h") | None => {
             print!("{HELP}");

@@ -30,6 +30,12 @@ pub fn chromium() -> Result<()> {
     install("Chromium", &["chromium"], &["chromium"])
 }
 
+/// Installs an emulator of aarch64 and a linker for it, under the rules of [`slurm`].
+pub fn emulator() -> Result<()> {
+    let packages = ["qemu-user", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"];
+    install("QEMU", &["qemu-aarch64", "aarch64-linux-gnu-gcc"], &packages)
+}
+
 fn install(name: &str, programs: &[&str], packages: &[&str]) -> Result<()> {
     // Looked up by name: without a cluster they do not print their version.
     let has =

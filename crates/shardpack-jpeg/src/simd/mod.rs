@@ -2,6 +2,8 @@
 //!
 //! Holds at all times: each operation gives the same numbers at every [`Level`], so pixels do not depend on the CPU.
 
+#[cfg(target_arch = "aarch64")]
+pub(crate) mod neon;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86;
@@ -30,6 +32,8 @@ pub(crate) enum Set {
     Avx2,
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    #[cfg(target_arch = "aarch64")]
+    Neon,
 }
 
 impl Level {
@@ -41,11 +45,13 @@ impl Level {
         let mut all = vec![Self::SCALAR];
         #[cfg(target_arch = "x86_64")]
         all.extend(x86::sets().map(Self));
+        #[cfg(target_arch = "aarch64")]
+        all.push(Self(Set::Neon));
         all
     }
 
-    /// The level that `SHARDPACK_SIMD` names (`scalar`, `sse2`, `avx2` or `avx512`), else the fastest of this CPU. Read
-    /// once.
+    /// The level that `SHARDPACK_SIMD` names (`scalar`, `sse2`, `avx2` or `avx512`; `scalar` or `neon`), else the fastest of
+    /// this CPU. Read once.
     ///
     /// # Errors
     /// If the variable names no level of this CPU.
@@ -79,6 +85,8 @@ impl Level {
             Set::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
             Set::Avx512 => "avx512",
+            #[cfg(target_arch = "aarch64")]
+            Set::Neon => "neon",
         }
     }
 }
@@ -136,7 +144,11 @@ macro_rules! by_level {
             {
                 $crate::simd::x86::by_set!(level, ($($argument: $of),*), $body);
             }
-            #[cfg(not(target_arch = "x86_64"))]
+            #[cfg(target_arch = "aarch64")]
+            {
+                $crate::simd::neon::by_set!(level, ($($argument: $of),*), $body);
+            }
+            #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
             {
                 let _ = level;
                 $body::<$crate::simd::Scalar>($($argument),*);

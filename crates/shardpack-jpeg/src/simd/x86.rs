@@ -1,4 +1,4 @@
-//! Vectors of SSE2, AVX2 and AVX-512: one, two and four blocks. The only file of this crate with unsafe code.
+//! Vectors of SSE2, AVX2 and AVX-512: one, two and four blocks. Of this crate, only this file and `neon` have unsafe code.
 //!
 //! Holds at all times: code for a set runs only if the CPU has that set, because a [`Level`](super::Level) with it comes from
 //! [`sets`] alone. Loads and stores are of arrays and slices whose lengths are checked.
