@@ -1,9 +1,8 @@
 //! Compares each adjustment with a slow one that follows the definition, and the CPU's ways with each other.
 
-use super::{
-    wide::IS_NARROW,
-    {Adjustment as A, *},
-};
+#[cfg(target_arch = "x86_64")]
+use super::wide::{MOST, Width};
+use super::{Adjustment as A, *};
 
 /// Sizes around those of blocks and vectors.
 const SIZES: [(u32, u32); 5] = [(1, 1), (3, 3), (7, 33), (32, 16), (41, 50)];
@@ -201,6 +200,7 @@ fn every_adjustment_is_that_of_its_definition() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
 fn pixels_do_not_depend_on_the_cpu() {
     let blurs = [((3, 3), 0.4), ((13, 5), 2.0)].map(|(kernel, sigma)| A::GaussianBlur { kernel, sigma });
     let size = Size { height: 37, width: 53 };
@@ -208,10 +208,11 @@ fn pixels_do_not_depend_on_the_cpu() {
         let pixels = noise(size, 3);
         let levels = |pixels: Vec<u8>| pixels.chunks(4).flat_map(|one| [one[0], one[1], one[2]]).collect::<Vec<_>>();
         let wide = levels(adjusted(adjustment, size, &pixels));
-        IS_NARROW.set(true);
-        let narrow = levels(adjusted(adjustment, size, &pixels));
-        IS_NARROW.set(false);
-        assert!(wide == narrow, "{adjustment:?}");
+        for most in [Width::Usual, Width::Avx2] {
+            MOST.set(most);
+            assert!(wide == levels(adjusted(adjustment, size, &pixels)), "{adjustment:?} {most:?}");
+        }
+        MOST.set(Width::Avx512);
     }
 }
 

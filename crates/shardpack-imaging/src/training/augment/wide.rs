@@ -1,45 +1,71 @@
-//! Compiles the loops over pixels twice: for AVX2, and for every CPU of the target; each call takes the better one.
+//! Compiles the loops over pixels for AVX-512, for AVX2, and for every CPU of the target; each call takes the best one of this CPU.
 //!
-//! Holds at all times: both give the same pixels. The loops are integer arithmetic, or float arithmetic whose order is
+//! Holds at all times: all give the same pixels. The loops are integer arithmetic, or float arithmetic whose order is
 //! fixed; the compiler neither reorders floats nor fuses multiplications with additions.
 
-/// Whether this CPU has AVX2.
+/// Registers that a function is compiled for.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Width {
+    /// Those of every CPU of the target.
+    Usual,
+    Avx2,
+    /// AVX-512 with its parts F, BW, DQ and VL.
+    Avx512,
+}
+
+/// The widest registers of this CPU; in tests, of at most [`MOST`].
 #[cfg(target_arch = "x86_64")]
 #[inline]
-pub(super) fn has_avx2() -> bool {
+pub(super) fn width() -> Width {
+    use std::arch::is_x86_feature_detected;
+    let has_avx512 = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl");
+    let width = match (has_avx512, is_x86_feature_detected!("avx2")) {
+        (true, true) => Width::Avx512,
+        (false, true) => Width::Avx2,
+        _ => Width::Usual,
+    };
     #[cfg(test)]
-    if IS_NARROW.get() {
-        return false;
-    }
-    std::arch::is_x86_feature_detected!("avx2")
+    let width = width.min(MOST.get());
+    width
 }
 
-#[cfg(test)]
+#[cfg(all(test, target_arch = "x86_64"))]
 thread_local! {
-    /// Whether tests of this thread run without AVX2.
-    pub(super) static IS_NARROW: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    /// The greatest width in tests of this thread.
+    pub(super) static MOST: std::cell::Cell<Width> = const { std::cell::Cell::new(Width::Avx512) };
 }
 
-/// Defines a function that runs its body with AVX2 where the CPU has it.
+/// Defines a function that runs its body with the widest registers of the CPU.
 macro_rules! wide {
     ($(#[$doc:meta])* $visibility:vis fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $result:ty)? $body:block) => {
         $(#[$doc])*
-        #[allow(unsafe_code, reason = "a function that needs AVX2 is called if the CPU has it")]
+        #[allow(unsafe_code, reason = "functions that need AVX2 or AVX-512 are called if the CPU has it")]
         $visibility fn $name($($argument: $kind),*) $(-> $result)? {
             #[inline(always)]
-            fn narrow($($argument: $kind),*) $(-> $result)? $body
+            fn usual($($argument: $kind),*) $(-> $result)? $body
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx2")]
-                fn wide($($argument: $kind),*) $(-> $result)? {
-                    narrow($($argument),*)
+                fn avx2($($argument: $kind),*) $(-> $result)? {
+                    usual($($argument),*)
                 }
-                if $crate::training::augment::wide::has_avx2() {
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+                fn avx512($($argument: $kind),*) $(-> $result)? {
+                    usual($($argument),*)
+                }
+                match $crate::training::augment::wide::width() {
+                    $crate::training::augment::wide::Width::Usual => {}
                     // SAFETY: this CPU has AVX2, and the function needs nothing else.
-                    return unsafe { wide($($argument),*) };
+                    $crate::training::augment::wide::Width::Avx2 => return unsafe { avx2($($argument),*) },
+                    // SAFETY: this CPU has these parts of AVX-512, and the function needs nothing else.
+                    $crate::training::augment::wide::Width::Avx512 => return unsafe { avx512($($argument),*) },
                 }
             }
-            narrow($($argument),*)
+            usual($($argument),*)
         }
     };
 }
