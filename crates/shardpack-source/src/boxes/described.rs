@@ -20,6 +20,39 @@ pub(super) struct Class {
     pub name: String,
 }
 
+/// The edges of no point.
+const NOTHING: [f64; 4] = [f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY];
+
+/// The edges of the box around both boxes.
+pub(super) fn enclose(a: [f64; 4], b: [f64; 4]) -> [f64; 4] {
+    [a[0].min(b[0]), a[1].min(b[1]), a[2].max(b[2]), a[3].max(b[3])]
+}
+
+/// The edges of the box around points.
+pub(super) fn around(points: impl IntoIterator<Item = [f64; 2]>) -> [f64; 4] {
+    points.into_iter().fold(NOTHING, |edges, [x, y]| enclose(edges, [x, y, x, y]))
+}
+
+/// The edges of the box around an ellipse with these half axes, turned clockwise by `degrees`.
+pub(super) fn around_ellipse([x, y]: [f64; 2], [across, down]: [f64; 2], degrees: f64) -> [f64; 4] {
+    let (sin, cos) = degrees.to_radians().sin_cos();
+    let (wide, high) = ((across * cos).hypot(down * sin), (across * sin).hypot(down * cos));
+    [x - wide, y - high, x + wide, y + high]
+}
+
+/// The remark on shapes of a kind that is no object.
+pub(super) fn without_area(kind: &str) -> String {
+    format!("shapes of type {kind}, left out because they have no area")
+}
+
+/// The class of objects without a class.
+pub(super) const ONLY_CLASS: &str = "object";
+
+/// The remark on objects without a class.
+pub(super) fn without_class() -> String {
+    format!("boxes without a class, which have the class {ONLY_CLASS}")
+}
+
 /// The unit of the edges of objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Extent {

@@ -10,7 +10,7 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::described::{Class, Described, Extent};
+use super::described::{Class, Described, Extent, around, around_ellipse, enclose, without_area};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -52,23 +52,14 @@ impl Shape<'_> {
         }
         if let ("circle", [[x, y], [edge_x, edge_y], ..]) = (kind, self.points.as_slice()) {
             let radius = (edge_x - x).hypot(edge_y - y);
-            return Ok(Some([x - radius, y - radius, x + radius, y + radius]));
+            return Ok(Some(around_ellipse([*x, *y], [radius, radius], 0.0)));
         }
-        let around = |edges: [f64; 4], [x, y]: &[f64; 2]| enclose(edges, [*x, *y, *x, *y]);
-        Ok(Some(self.points.iter().fold(NOTHING, around)))
+        Ok(Some(around(self.points.iter().copied())))
     }
 
     fn kind(&self) -> &str {
         self.shape_type.as_deref().unwrap_or("polygon")
     }
-}
-
-/// The edges of no point.
-const NOTHING: [f64; 4] = [f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY];
-
-/// The box around both.
-fn enclose(a: [f64; 4], b: [f64; 4]) -> [f64; 4] {
-    [a[0].min(b[0]), a[1].min(b[1]), a[2].max(b[2]), a[3].max(b[3])]
 }
 
 /// Parses a file.
@@ -84,7 +75,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Described, String> {
     for (shape, number) in file.shapes.iter().zip(1usize..) {
         let wrong = |why: String| format!("shape {number}: {why}");
         let Some(edges) = shape.edges().map_err(wrong)? else {
-            described.remark(&format!("shapes of type {}, left out because they have no area", shape.kind()));
+            described.remark(&without_area(shape.kind()));
             continue;
         };
         if shape.label.trim().is_empty() {

@@ -15,6 +15,7 @@ mod many;
 mod notes;
 mod table;
 mod voc;
+mod xml;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -15,7 +15,7 @@ use shardpack_format::size;
 
 use super::{
     columns::{Columns, is_yes},
-    described::{Class, Described, Extent},
+    described::{Class, Described, Extent, ONLY_CLASS, without_class},
     images::Images,
 };
 use crate::{
@@ -23,8 +23,6 @@ use crate::{
     list::records::{Records, delimiter},
 };
 
-/// The class of boxes without a column of classes.
-const ONLY_CLASS: &str = "object";
 /// Distance from the image at which a fraction is still one.
 const SLACK: f64 = 0.01;
 
@@ -109,7 +107,7 @@ impl Table {
     fn class(&mut self, columns: &Columns, records: &Records<impl BufRead>) -> Result<usize, String> {
         let name = match columns.class {
             None => {
-                self.remark(&format!("boxes without a class, which have the class {ONLY_CLASS}"));
+                self.remark(&without_class());
                 ONLY_CLASS
             }
             Some(at) => str::from_utf8(records.field(at).trim_ascii()).map_err(|_| "a class that is not UTF-8")?,

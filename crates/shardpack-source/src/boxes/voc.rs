@@ -7,12 +7,11 @@
 
 use std::sync::Arc;
 
-use quick_xml::{Reader, events::Event};
+use super::{
+    described::{Class, Described, Extent},
+    xml::{self, Attributes, Visit},
+};
 
-use super::described::{Class, Described, Extent};
-
-/// Deepest element.
-const MAX_DEPTH: usize = 64;
 /// Remark on objects that are hard to recognise.
 const DIFFICULT: &str = "objects marked difficult, packed as the others";
 
@@ -29,62 +28,13 @@ struct Found {
 /// Members of `bndbox`, in the order of the edges.
 const EDGES: [&str; 4] = ["xmin", "ymin", "xmax", "ymax"];
 
-/// Encodings whose text is read as UTF-8.
-const ENCODINGS: [&str; 4] = ["utf-8", "utf8", "us-ascii", "ascii"];
-
 /// Parses a file.
 ///
 /// # Errors
 /// The reason, with the number of the object.
 pub(super) fn parse(bytes: &[u8]) -> Result<Described, String> {
-    let content = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
-    let content = content.strip_prefix('\u{feff}').unwrap_or(content);
-    let mut reader = Reader::from_str(content);
-    reader.config_mut().expand_empty_elements = true;
-    let (mut path, mut text) = (Vec::<String>::new(), String::new());
     let mut file = File::default();
-    loop {
-        match reader.read_event().map_err(|error| format!("is no XML: {error}"))? {
-            Event::Start(start) => {
-                if path.len() >= MAX_DEPTH {
-                    return Err(format!("elements are more than {MAX_DEPTH} deep"));
-                }
-                path.push(String::from_utf8_lossy(start.local_name().as_ref()).into_owned());
-                text.clear();
-                file.start(&path)?;
-            }
-            Event::End(_) => {
-                file.end(&path, text.trim())?;
-                path.pop();
-                text.clear();
-            }
-            Event::Text(part) => text.push_str(&part.decode().map_err(|error| error.to_string())?),
-            Event::CData(part) => text.push_str(&part.decode().map_err(|error| error.to_string())?),
-            Event::GeneralRef(part) => {
-                let name = part.decode().map_err(|error| error.to_string())?;
-                let letter = part.resolve_char_ref().map_err(|error| error.to_string())?;
-                match (letter, quick_xml::escape::resolve_predefined_entity(&name)) {
-                    (Some(letter), _) => text.push(letter),
-                    (None, Some(value)) => text.push_str(value),
-                    (None, None) => return Err(format!("&{name}; is no entity of XML")),
-                }
-            }
-            // The content is read as UTF-8, and a name in another encoding would be another name.
-            Event::Decl(declaration) => {
-                if let Some(Ok(encoding)) = declaration.encoding()
-                    && !ENCODINGS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(&encoding))
-                {
-                    let shown = String::from_utf8_lossy(&encoding).into_owned();
-                    return Err(format!("has the encoding {shown}, and UTF-8 is read"));
-                }
-            }
-            Event::Eof => break,
-            _ => {}
-        }
-    }
-    if !path.is_empty() {
-        return Err(format!("ends inside of {}", path.join("/")));
-    }
+    xml::read(bytes, &mut file)?;
     file.finish()
 }
 
@@ -96,10 +46,9 @@ struct File {
     objects: Vec<Found>,
 }
 
-impl File {
-    /// An element begins.
-    fn start(&mut self, path: &[String]) -> Result<(), String> {
-        match path.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+impl Visit for File {
+    fn start(&mut self, path: &[&str], _: &Attributes) -> Result<(), String> {
+        match *path {
             ["annotation"] if self.is_annotation => return Err("has two annotations".to_owned()),
             ["annotation"] => self.is_annotation = true,
             [root] => return Err(format!("has {root} at its top, and no annotation")),
@@ -113,11 +62,11 @@ impl File {
         Ok(())
     }
 
-    /// An element with this text ends. Parts of objects have names and boxes too, which are none of objects.
-    fn end(&mut self, path: &[String], text: &str) -> Result<(), String> {
+    // Parts of objects have names and boxes too, which are none of objects.
+    fn end(&mut self, path: &[&str], text: &str) -> Result<(), String> {
         let number = self.objects.len();
         let object = self.objects.last_mut();
-        match (&path.iter().map(String::as_str).collect::<Vec<_>>()[..], object) {
+        match (path, object) {
             (["annotation", "size", axis @ ("width" | "height")], _) => {
                 let at = usize::from(*axis == "height");
                 let size = text.parse::<f64>().ok().filter(|size| *size >= 0.0 && size.fract() == 0.0);
@@ -149,7 +98,9 @@ impl File {
         }
         Ok(())
     }
+}
 
+impl File {
     fn finish(self) -> Result<Described, String> {
         if !self.is_annotation {
             return Err("has no annotation".to_owned());

@@ -1,0 +1,99 @@
+//! XML of label files: the text of elements.
+
+use quick_xml::{Reader, XmlVersion, events::Event};
+
+/// Deepest element.
+const MAX_DEPTH: usize = 64;
+/// Encodings whose text is read as UTF-8.
+const ENCODINGS: [&str; 4] = ["utf-8", "utf8", "us-ascii", "ascii"];
+
+/// Takes the elements of a file as they begin and end.
+pub(super) trait Visit {
+    /// An element begins; `path` is the names of the elements around it, and its own.
+    ///
+    /// # Errors
+    /// The reason, if the file is wrong.
+    fn start(&mut self, path: &[&str], attributes: &Attributes) -> Result<(), String>;
+
+    /// An element with this text ends.
+    ///
+    /// # Errors
+    /// As [`Visit::start`].
+    fn end(&mut self, path: &[&str], text: &str) -> Result<(), String>;
+}
+
+/// The attributes of an element: names and values.
+pub(super) struct Attributes(Vec<(String, String)>);
+
+impl Attributes {
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// The reason, if it is no XML, or the first error of `visit`.
+pub(super) fn read(bytes: &[u8], visit: &mut dyn Visit) -> Result<(), String> {
+    let content = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
+    let content = content.strip_prefix('\u{feff}').unwrap_or(content);
+    let mut reader = Reader::from_str(content);
+    reader.config_mut().expand_empty_elements = true;
+    let (mut path, mut text) = (Vec::<String>::new(), String::new());
+    fn names(path: &[String]) -> Vec<&str> {
+        path.iter().map(String::as_str).collect()
+    }
+    loop {
+        match reader.read_event().map_err(|error| format!("is no XML: {error}"))? {
+            Event::Start(start) => {
+                if path.len() >= MAX_DEPTH {
+                    return Err(format!("elements are more than {MAX_DEPTH} deep"));
+                }
+                path.push(String::from_utf8_lossy(start.local_name().as_ref()).into_owned());
+                text.clear();
+                let mut attributes = Attributes(Vec::new());
+                for attribute in start.attributes() {
+                    let attribute = attribute.map_err(|error| format!("is no XML: {error}"))?;
+                    let value = attribute
+                        .normalized_value(XmlVersion::Implicit1_0)
+                        .map_err(|error| format!("is no XML: {error}"))?;
+                    let name = String::from_utf8_lossy(attribute.key.as_ref()).into_owned();
+                    attributes.0.push((name, value.into_owned()));
+                }
+                visit.start(&names(&path), &attributes)?;
+            }
+            Event::End(_) => {
+                visit.end(&names(&path), text.trim())?;
+                path.pop();
+                text.clear();
+            }
+            Event::Text(part) => text.push_str(&part.decode().map_err(|error| error.to_string())?),
+            Event::CData(part) => text.push_str(&part.decode().map_err(|error| error.to_string())?),
+            Event::GeneralRef(part) => {
+                let name = part.decode().map_err(|error| error.to_string())?;
+                let letter = part.resolve_char_ref().map_err(|error| error.to_string())?;
+                match (letter, quick_xml::escape::resolve_predefined_entity(&name)) {
+                    (Some(letter), _) => text.push(letter),
+                    (None, Some(value)) => text.push_str(value),
+                    (None, None) => return Err(format!("&{name}; is no entity of XML")),
+                }
+            }
+            // The content is read as UTF-8, and a name in another encoding would be another name.
+            Event::Decl(declaration) => {
+                if let Some(Ok(encoding)) = declaration.encoding()
+                    && !ENCODINGS.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(&encoding))
+                {
+                    let shown = String::from_utf8_lossy(&encoding).into_owned();
+                    return Err(format!("has the encoding {shown}, and UTF-8 is read"));
+                }
+            }
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    match path.is_empty() {
+        true => Ok(()),
+        false => Err(format!("ends inside of {}", path.join("/"))),
+    }
+}
