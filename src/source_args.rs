@@ -114,7 +114,7 @@ pub struct SourceArgs {
     /// Files that belong to the sample of an image, separated by commas. EXT: beside the image, same name, this extension.
     /// NAME=PATTERN: beside it, as in mask=*_mask.png; or at a path from its folder, as in mask=../masks/*.png, with {stem} or *,
     /// {name}, {dir} and {parent}. boxes=KIND:PATTERN: boxes and their class numbers from label files; KIND is yolo, yolo-seg,
-    /// voc, labelme, coco or csv. boxes=coco: from the list of COCO that is packed
+    /// voc, labelme, coco, csv, kitti, wider, cvat, via or scalabel. boxes=coco: from the list of COCO that is packed
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "EXT|NAME=PATTERN", value_delimiter = ',')]
     with: Vec<String>,
     /// Images without a file of --with or --file-column: bad, left out, or packed without it [default: error for a path, empty beside images]

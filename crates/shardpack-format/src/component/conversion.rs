@@ -23,6 +23,16 @@ pub enum ObjectFile {
     Coco,
     /// CSV with a box in each row, as Open Images has it.
     Csv,
+    /// Lines `type truncated occluded alpha x1 y1 x2 y2 …` in pixels, as KITTI has them.
+    Kitti,
+    /// Lines of many images, as WIDER FACE has them: the path, the number of faces, and `x y width height …` for each face.
+    Wider,
+    /// XML of many images with `image` and `box` in pixels, as CVAT exports it ("CVAT for images").
+    Cvat,
+    /// JSON of many images with `regions` in pixels, as VGG Image Annotator saves it.
+    Via,
+    /// JSON of many images with `labels` and `box2d` in pixels, as Scalabel writes and BDD100K has it.
+    Scalabel,
 }
 
 /// An array of the objects.
@@ -43,13 +53,18 @@ pub struct Conversion {
     pub array: ObjectArray,
 }
 
-const FILES: [(&str, ObjectFile); 6] = [
+const FILES: [(&str, ObjectFile); 11] = [
     ("yolo", ObjectFile::Yolo),
     ("yolo-seg", ObjectFile::YoloSegments),
     ("voc", ObjectFile::Voc),
     ("labelme", ObjectFile::LabelMe),
     ("coco", ObjectFile::Coco),
     ("csv", ObjectFile::Csv),
+    ("kitti", ObjectFile::Kitti),
+    ("wider", ObjectFile::Wider),
+    ("cvat", ObjectFile::Cvat),
+    ("via", ObjectFile::Via),
+    ("scalabel", ObjectFile::Scalabel),
 ];
 const ARRAYS: [(&str, ObjectArray); 2] = [("boxes", ObjectArray::Boxes), ("labels", ObjectArray::Labels)];
 
@@ -75,7 +90,7 @@ impl ObjectFile {
 
     /// Whether a file is of many images.
     pub fn is_of_many(self) -> bool {
-        matches!(self, Self::Coco | Self::Csv)
+        matches!(self, Self::Coco | Self::Csv | Self::Wider | Self::Cvat | Self::Via | Self::Scalabel)
     }
 
     /// Whether a file lists the classes, apart from the objects.

@@ -521,7 +521,7 @@ mod tests {
             "=yolo:*.txt",
             "gt=yolo:*.txt",
             "boxes=YOLO:*.txt",
-            "boxes=cvat:../labels/*.txt",
+            "boxes=darknet:../labels/*.txt",
             "boxes=yolo",
             "boxes=voc",
             "gt=coco",

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::{
     described::{Class, Described, Extent},
-    images::{Images, name_of},
+    images::{Images, name_of, what},
 };
 
 #[derive(Deserialize)]
@@ -124,11 +124,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
     Ok(Images::new(images, by_name, classes.into_values().collect(), remarks))
 }
 
-/// Why annotation `number` is wrong; positions in it mean nothing in the file.
+/// Why annotation `number` is wrong.
 fn wrong(number: usize, error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" at line ").next().unwrap_or(&text);
-    format!("annotation {number}, counted from 0: {text}")
+    format!("annotation {number}, counted from 0: {}", what(error))
 }
 
 /// Adds an annotation to its image. The first wrong one makes the image wrong.

@@ -108,9 +108,80 @@ impl Images {
     }
 }
 
+/// Collects the images of a file whose classes have only names, one image after the other.
+#[derive(Default)]
+pub(super) struct Collected {
+    images: Vec<Result<Described, String>>,
+    by_name: HashMap<String, usize>,
+    classes: BTreeMap<String, Arc<Class>>,
+}
+
+impl Collected {
+    /// Begins an image.
+    ///
+    /// # Errors
+    /// If it has no name, or an image has this name already.
+    pub fn begin(&mut self, name: &str, extent: Extent) -> Result<(), String> {
+        let own = name_of(name.trim());
+        if own.is_empty() {
+            return Err(format!("image {} has no name", self.images.len() + 1));
+        }
+        if self.by_name.insert(own, self.images.len()).is_some() {
+            return Err(format!("two images have the name {name:?}"));
+        }
+        self.images.push(Ok(Described { extent, ..Described::default() }));
+        Ok(())
+    }
+
+    /// Adds a class, which may have no objects.
+    pub fn class(&mut self, name: &str) -> Arc<Class> {
+        if let Some(known) = self.classes.get(name) {
+            return Arc::clone(known);
+        }
+        let class = Arc::new(Class { id: None, name: name.to_owned() });
+        self.classes.insert(name.to_owned(), Arc::clone(&class));
+        class
+    }
+
+    /// Adds an object to the last image. The first wrong one makes the image wrong.
+    pub fn object(&mut self, class: &str, edges: [f64; 4]) {
+        let class = self.class(class);
+        let Some(Ok(described)) = self.images.last_mut() else { return };
+        let number = described.objects.len() + 1;
+        if let Err(why) = described.push(&class, edges) {
+            self.wrong(format!("object {number}: {why}"));
+        }
+    }
+
+    /// Makes the last image wrong.
+    pub fn wrong(&mut self, why: String) {
+        if let Some(image @ Ok(_)) = self.images.last_mut() {
+            *image = Err(why);
+        }
+    }
+
+    /// Counts a remark on the last image.
+    pub fn remark(&mut self, remark: &str) {
+        if let Some(Ok(described)) = self.images.last_mut() {
+            described.remark(remark);
+        }
+    }
+
+    /// The images of the file.
+    pub fn images(self) -> Images {
+        Images::new(self.images, self.by_name, self.classes.into_values().collect(), BTreeMap::new())
+    }
+}
+
 /// The name of an image that a file calls `name`.
 pub(super) fn name_of(name: &str) -> String {
     name.replace('\\', "/").trim_start_matches("./").trim_start_matches('/').to_owned()
+}
+
+/// What is wrong in a part of a JSON file; positions in the part mean nothing in the file.
+pub(super) fn what(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or(&text).to_owned()
 }
 
 /// The split that a folder of this name means.

@@ -58,15 +58,13 @@ fn object(file: ObjectFile, line: &str) -> Result<Object, String> {
             let most = |first| axis(first).fold(f64::NEG_INFINITY, f64::max);
             [least(0), least(1), most(0), most(1)]
         }
-        (ObjectFile::Voc | ObjectFile::LabelMe | ObjectFile::Coco | ObjectFile::Csv, _) => {
-            return Err("is no line of YOLO".to_owned());
-        }
         (ObjectFile::YoloSegments, numbers) => {
             return Err(format!(
                 "{} after the class, and a polygon has two for each of at least 3 points",
                 size::counted(numbers.len() as u64, "number")
             ));
         }
+        _ => return Err("is no line of YOLO".to_owned()),
     };
     match edges.iter().all(|edge| (-ROUNDING..=1.0 + ROUNDING).contains(edge)) {
         true => Ok(Object { class, edges }),

@@ -1,4 +1,4 @@
-//! Label files of many images, in COCO or CSV: each is read once, and each sample finds its image in it.
+//! Label files of many images, as COCO's: each is read once, and each sample finds its image in it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -9,11 +9,11 @@ use shardpack_format::{
 };
 
 use super::{
-    Parsed, ReadFiles, Refused, coco,
+    Parsed, ReadFiles, Refused, coco, cvat,
     described::{Class, Extent},
     fits,
     images::Images,
-    refused, table,
+    refused, scalabel, table, via, wider,
 };
 use crate::{
     api::{ReadError, SampleReader, Source, SourceKind, SourceListing},
@@ -91,6 +91,10 @@ fn without_dots(path: &str) -> String {
 fn parse(kind: &Component, content: &[u8]) -> Result<Images, String> {
     match kind.conversion().map(|one| one.file) {
         Some(ObjectFile::Csv) => table::parse(content),
+        Some(ObjectFile::Wider) => wider::parse(content),
+        Some(ObjectFile::Cvat) => cvat::parse(content),
+        Some(ObjectFile::Via) => via::parse(content),
+        Some(ObjectFile::Scalabel) => scalabel::parse(content),
         _ => coco::parse(content),
     }
 }

@@ -7,14 +7,19 @@
 mod classes;
 mod coco;
 mod columns;
+mod cvat;
 mod described;
 mod images;
+mod kitti;
 mod labelme;
 mod lines;
 mod many;
 mod notes;
+mod scalabel;
 mod table;
+mod via;
 mod voc;
+mod wider;
 mod xml;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,6 +70,16 @@ pub(super) fn is_line(file: ObjectFile, line: &[u8]) -> bool {
     lines::parse_named(file, line, None).is_ok()
 }
 
+/// Whether `line` is an object in a label file of KITTI.
+pub(super) fn is_kitti(line: &[u8]) -> bool {
+    std::str::from_utf8(line).is_ok_and(kitti::is_line)
+}
+
+/// Whether a file of WIDER FACE begins so.
+pub(super) fn is_wider(start: &[u8]) -> bool {
+    wider::is_start(start)
+}
+
 pub(super) use table::{has_repeated, images_of_table, is_table};
 
 /// Parses a label file of one image whose classes have names.
@@ -72,9 +87,8 @@ fn described_in(file: ObjectFile, bytes: &[u8]) -> Result<Described, String> {
     match file {
         ObjectFile::Voc => voc::parse(bytes),
         ObjectFile::LabelMe => labelme::parse(bytes),
-        ObjectFile::Yolo | ObjectFile::YoloSegments | ObjectFile::Coco | ObjectFile::Csv => {
-            Err("is no label file of one image".to_owned())
-        }
+        ObjectFile::Kitti => kitti::parse(bytes),
+        _ => Err("is no label file of one image".to_owned()),
     }
 }
 
@@ -292,13 +306,17 @@ fn label_file(
 
 /// Fails if the image of sample `number` is resized later, and may have another size than its label file has for it.
 fn fits(reader: &dyn SampleReader, number: u64, extent: Extent, is_resized: bool) -> Result<(), String> {
-    let size = match extent {
-        // Checked when the image is packed.
-        _ if !is_resized => return Ok(()),
-        Extent::Fractions => return Ok(()),
-        Extent::Unknown => return Err("has no width and height of the image, which --resize needs".to_owned()),
-        Extent::Pixels(size) => size,
-    };
+    let size =
+        match extent {
+            // Checked when the image is packed.
+            _ if !is_resized => return Ok(()),
+            Extent::Fractions => return Ok(()),
+            Extent::Unknown => return Err(
+                "has no width and height of the image, which --resize needs: pack without it, then resize by convert"
+                    .to_owned(),
+            ),
+            Extent::Pixels(size) => size,
+        };
     let mut first = vec![0; HEADER_BYTES];
     let read = reader.peek(number, &mut first, Look::Start).ok().flatten().unwrap_or(0);
     let Header { width, height, .. } = Header::parse(&first[..read]);
@@ -366,13 +384,18 @@ pub fn fuzz(kind: u8, bytes: &[u8]) -> usize {
     let of_many = |images: Result<Images, String>| {
         images.map_or(0, |images| images.claim("a/", "1.jpg").map_or(0, |image| of_image(images.described(image))))
     };
-    match kind % 7 {
+    match kind % 12 {
         0 => lines::parse_named(ObjectFile::Yolo, bytes, None).map_or(0, |objects| objects.len()),
         1 => lines::parse_named(ObjectFile::YoloSegments, bytes, Some(3)).map_or(0, |objects| objects.len()),
         2 => of_image(voc::parse(bytes)),
         3 => of_image(labelme::parse(bytes)),
         4 => of_many(coco::parse(bytes)),
         5 => of_many(table::parse(bytes)),
+        7 => of_image(kitti::parse(bytes)),
+        8 => of_many(wider::parse(bytes)),
+        9 => of_many(cvat::parse(bytes)),
+        10 => of_many(via::parse(bytes)),
+        11 => of_many(scalabel::parse(bytes)),
         _ => described::objects(bytes, [9, 9]).map_or(0, |objects| objects.len()),
     }
 }
@@ -383,7 +406,7 @@ mod tests {
 
     #[test]
     fn damaged_files_are_objects_or_errors() {
-        let files: [(u8, &[u8]); 7] = [
+        let files: [(u8, &[u8]); 12] = [
             (0, b"0 0.5 0.5 0.5 0.25\n7 1 1 0 0\n"),
             (1, b"2 0.1 0.2 0.5 0.1 0.4 0.9\n"),
             (
@@ -399,6 +422,13 @@ mod tests {
             ),
             (5, b"image,xmin,ymin,xmax,ymax,class\n1.jpg,1,2,3,4.5,a\n"),
             (6, b"9 9 resized\n0 1 2 3 4.5"),
+            (7, b"Car 0 0 0 1 2 3 4.5 1 1 1 1 1 1 1\nDontCare 0 0 0 1 2 3 4.5 1 1 1 1 1 1 1 0.5\n"),
+            (8, b"1.jpg\n1\n1 2 3 4 0 0 0 1 0 0\n"),
+            (9, b"<annotations><image name='1.jpg' width='9' height='9'><box label='a' xtl='1' ytl='2' xbr='3' ybr='4' rotation='9'/>\
+                <polygon label='b' points='1,2;3,4;5,6.5'/></image></annotations>"),
+            (10, br#"{"1.jpg7": {"filename": "1.jpg", "regions": [{"shape_attributes": {"name": "rect", "x": 1, "y": 2, "width": 3, "height": 4},
+                "region_attributes": {"a": "b"}}]}}"#),
+            (11, br#"[{"name": "1.jpg", "labels": [{"category": "a", "box2d": {"x1": 1, "y1": 2, "x2": 3, "y2": 4}}]}]"#),
         ];
         for (kind, file) in files {
             assert!(fuzz(kind, file) > 0, "{kind}");

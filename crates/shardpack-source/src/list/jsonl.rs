@@ -182,7 +182,7 @@ struct Seen {
 impl Seen {
     /// Counts the members of an object. Text that is not an object is skipped here and refused when its row is added.
     fn add(&mut self, text: &[u8]) {
-        let Ok(Members(members)) = serde_json::from_slice(text) else { return };
+        let Ok(Members(members)) = serde_json::from_slice::<Members<'_>>(text) else { return };
         self.objects += 1;
         for (at, (name, _)) in members.iter().enumerate() {
             // Most objects have the same members in the same order.

@@ -17,7 +17,7 @@ mod jsonl;
 mod label_value;
 mod lines;
 mod mapping;
-mod members;
+pub(crate) mod members;
 mod mmlab;
 mod multi_label;
 mod parquet;
