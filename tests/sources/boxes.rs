@@ -179,7 +179,10 @@ fn invalid_and_missing_label_files_are_named_and_nothing_is_sealed() {
     let wrong = |with: &str, why: &str| {
         drop(bench.pack_to(&bench.at("wrong"), &["--no-labels", "--with", with]).code(2).says(why))
     };
-    wrong("boxes=YOLO:../labels/*.txt", "is no kind of label files; yolo, yolo-seg, voc, labelme, coco and csv are");
+    wrong(
+        "boxes=YOLO:../labels/*.txt",
+        "is no kind of label files; yolo, yolo-seg, voc, labelme, coco, csv, kitti, wider,",
+    );
     wrong("gt=yolo:../labels/*.txt", "the name of boxes ends with boxes");
 }
 

@@ -17,6 +17,7 @@ mod agree_datasets;
 mod array_record;
 mod arrow;
 mod beton;
+mod box_files;
 mod boxes;
 mod by_name;
 mod class_trees;
