@@ -367,6 +367,31 @@ fn sounds_and_their_texts_are_recognised() {
     bench.pack(&options.iter().map(String::as_str).collect::<Vec<_>>()).code(0);
     let dataset = Dataset::open(bench.dst()).unwrap();
     assert_eq!((dataset.len(), dataset.manifest().components.len()), (3, 2));
+    // By speaker, of whom one lacks a text.
+    let vctk = Bench::new();
+    for (speaker, number) in [("p225", 1), ("p225", 2), ("p226", 1), ("p226", 2)] {
+        vctk.file(format!("wav48/{speaker}/{speaker}_00{number}.wav"), b"RIFF....WAVEfmt ");
+        vctk.file(format!("txt/{speaker}/{speaker}_00{number}.txt"), b"hello");
+    }
+    vctk.file("wav48/p227/p227_001.wav", b"RIFF....WAVEfmt ");
+    let options = words(&help(vctk.pack(&[])));
+    let with = ["--with", "txt=../../txt/{parent}/*.txt", "--on-missing", "empty"];
+    assert_eq!(options, [&["--no-labels", "--files", "wav"][..], &with].concat());
+    vctk.pack(&options.iter().map(String::as_str).collect::<Vec<_>>()).code(0);
+    let dataset = Dataset::open(vctk.dst()).unwrap();
+    assert_eq!((dataset.len(), dataset.manifest().components.len()), (5, 2));
+}
+
+#[test]
+fn letters_of_globs_in_names_of_folders_are_escaped_in_printed_options() {
+    let bench = Bench::with(&["images [raw]/1.jpg", "images [raw]/2.jpg", "thumbs/9.jpg"]);
+    for number in 1..=2 {
+        bench.file(format!("masks/{number}_mask.gif"), b"mask");
+    }
+    let options = words(&help(bench.pack(&[])));
+    assert!(options.contains(&"images [[]raw[]]/**".to_owned()), "{options:?}");
+    bench.pack(&options.iter().map(String::as_str).collect::<Vec<_>>()).code(0);
+    assert_eq!(Dataset::open(bench.dst()).unwrap().len(), 2);
 }
 
 #[test]

@@ -17,9 +17,13 @@ const ROBOFLOW: &str =
 const OPEN_IMAGES: &str = "ImageID,Source,LabelName,Confidence,XMin,XMax,YMin,YMax,IsGroupOf\n0a,xclick,/m/01,1,0.5,0.6,0.1,0.2,0\n0a,xclick,/m/02,1,0.5,1,0,0.2,0\n";
 const WHEAT: &str =
     "image_id,width,height,bbox,source\n0a,0,0,\"[1.0, 2.0, 3.0, 4.0]\",x\n0a,0,0,\"[1.0, 2.0, 2.0, 1.0]\",x\n";
+const KITTI: &str = "Car 0.00 0 -1.58 1 1 5 5.5 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59\n";
+const SCALABEL: &str = r#"[{"name": "1.jpg", "labels": [{"category": "car", "box2d": {"x1": 1, "y1": 1, "x2": 5, "y2": 5}}]}, {"name": "2.jpg"}]"#;
+const CVAT: &str = "<annotations><version>1.1</version><meta/><image id='0' name='1.jpg'><box label='cat' xtl='1' ytl='1' xbr='5' ybr='5'/></image><image id='1' name='2.jpg'/></annotations>";
+const VIA: &str = r#"{"1.jpg9": {"filename": "1.jpg", "regions": [{"shape_attributes": {"name": "rect", "x": 1, "y": 1, "width": 5, "height": 5}, "region_attributes": {}}]}, "2.jpg9": {"filename": "2.jpg", "regions": []}}"#;
 const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-pub const LAYOUTS: [Layout; 52] = [
+pub const LAYOUTS: [Layout; 57] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -289,16 +293,55 @@ pub const LAYOUTS: [Layout; 52] = [
         splits: &[("", 2)],
     },
     Layout {
+        name: "NYU Depth",
+        images: &["bathroom_1/rgb_00001.jpg", "bathroom_1/rgb_00002.jpg", "study_1/rgb_00001.jpg"],
+        others: &[
+            ("bathroom_1/sync_depth_00001.png", "depth"),
+            ("bathroom_1/sync_depth_00002.png", "depth"),
+            ("study_1/sync_depth_00001.png", "depth"),
+        ],
+        components: &["sync_depth.png"],
+        splits: &[("", 3)],
+    },
+    Layout {
+        name: "images and masks in one folder, numbered",
+        images: &["img_1.jpg", "img_2.jpg"],
+        others: &[("mask_1.png", "mask"), ("mask_2.png", "mask")],
+        components: &["mask.png"],
+        splits: &[("", 2)],
+    },
+    Layout {
         name: "KITTI",
         images: &["training/image_2/1.jpg", "training/image_2/2.jpg", "testing/image_2/1.jpg"],
         others: &[
-            ("training/label_2/1.txt", "Car"),
-            ("training/label_2/2.txt", "Car"),
+            ("training/label_2/1.txt", KITTI),
+            ("training/label_2/2.txt", KITTI),
             ("training/calib/1.txt", "P0"),
             ("training/calib/2.txt", "P0"),
         ],
-        components: &["calib.txt", "label_2.txt"],
+        components: &["calib.txt", "boxes.npy", "box_labels.npy"],
         splits: &[("training", 2), ("testing", 1)],
+    },
+    Layout {
+        name: "BDD100K",
+        images: &["images/100k/train/1.jpg", "images/100k/val/2.jpg", "images/100k/test/3.jpg"],
+        others: &[("labels/det_20/det_train.json", SCALABEL), ("labels/det_20/det_val.json", SCALABEL)],
+        components: BOXES,
+        splits: &[("train", 1), ("val", 1), ("test", 1)],
+    },
+    Layout {
+        name: "CVAT for images",
+        images: &["images/1.jpg", "images/2.jpg"],
+        others: &[("annotations.xml", CVAT)],
+        components: BOXES,
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "VGG Image Annotator",
+        images: &["train/1.jpg", "val/2.jpg", "val/3.jpg"],
+        others: &[("train/via_region_data.json", VIA), ("val/via_region_data.json", VIA)],
+        components: BOXES,
+        splits: &[("train", 1), ("val", 2)],
     },
     Layout {
         name: "DAVIS",

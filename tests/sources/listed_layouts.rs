@@ -1,11 +1,14 @@
 //! Lists beside images and sounds: `pack FOLDER` names the list, and the printed command packs what it says.
 
-use std::path::Path;
+use std::{path::Path, process::Command};
 
 use shardpack_reader::Dataset;
-use shardpack_testing::{Bench, jpeg, run};
+use shardpack_testing::{Bench, Ran, binary, jpeg, run};
 
-use crate::known_layouts::{help, words};
+use crate::{
+    boxes::objects,
+    known_layouts::{help, words},
+};
 
 /// A source with lists.
 struct Listed {
@@ -312,4 +315,53 @@ fn labels_of_many_classes_are_classes() {
     let bench = source(&names.iter().map(String::as_str).collect::<Vec<_>>(), &[("labels.csv", &list)]);
     let printed = help(bench.pack(&[]));
     assert!(printed.ends_with("images") && printed.contains("labels.csv DST --root"), "{printed}");
+}
+
+/// Runs the command that a refused run printed before `packs`, in the folder of the bench; the dataset is in `packed`.
+fn run_printed(bench: &Bench, ran: &Ran, packs: &str) {
+    let command = ran.stderr.split("help: ").nth(1).unwrap().split(packs).next().unwrap();
+    let typed = command.replace("shardpack pack", &format!("{} pack", binary().display())).replace(" DST ", " packed ");
+    let made = Command::new("sh").args(["-c", &typed]).current_dir(bench.at("")).output().unwrap();
+    assert!(made.status.success(), "{typed}: {}", String::from_utf8_lossy(&made.stderr));
+}
+
+#[test]
+fn the_printed_command_packs_speech_commands() {
+    let bench = Bench::new();
+    for word in ["bed", "cat it's"] {
+        (1..=4).for_each(|number| bench.file(format!("{word}/{number}.wav"), format!("RIFF{word}{number}").as_bytes()));
+    }
+    bench.file("_background_noise_/rain.wav", b"RIFF");
+    bench.file("validation_list.txt", b"bed/1.wav\ncat it's/1.wav\n");
+    bench.file("testing_list.txt", b"cat it's/4.wav\n");
+    let ran = bench.pack(&[]).code(2).clean_error();
+    let ran = ran.says("classes of sounds, and lists of those for validation and test, without _background_noise_");
+    run_printed(&bench, &ran, " packs each sound");
+    for (split, count) in [("train", 5), ("validation", 2), ("test", 1)] {
+        let dataset = Dataset::open(bench.at("packed").join(split)).unwrap();
+        assert_eq!((dataset.len(), dataset.manifest().classes.len()), (count, 2), "{split}");
+    }
+}
+
+#[test]
+fn the_printed_command_packs_wider_face() {
+    let bench = Bench::with(&[
+        "WIDER_train/images/0--Parade/1.jpg",
+        "WIDER_val/images/1--Riot/2.jpg",
+        "WIDER_test/images/1--Riot/3.jpg",
+    ]);
+    let list = |split: &str| format!("wider_face_split/wider_face_{split}_bbx_gt.txt");
+    bench.file(list("train"), b"0--Parade/1.jpg\n2\n1 1 5 5 0 0 0 0 0 0\n2 2 3 4 0 0 0 1 0 0\n");
+    bench.file(list("val"), b"1--Riot/2.jpg\n0\n0 0 0 0 0 0 0 0 0 0\n");
+    bench.file("wider_face_split/wider_face_test_filelist.txt", b"1--Riot/3.jpg\n");
+    let ran = bench.pack(&[]).code(2).clean_error();
+    let ran = ran.says("WIDER FACE: lists of its faces are in wider_face_split; WIDER_test has none");
+    run_printed(&bench, &ran, " packs each image with its faces");
+    let objects = |split: &str| objects(&bench.at("packed").join(split));
+    let two = [([1.0, 1.0, 6.0, 6.0], 0), ([2.0, 2.0, 5.0, 6.0], 0)];
+    assert_eq!(objects("train")["WIDER_train/images/0--Parade/1.jpg"], two);
+    assert!(
+        objects("val")["WIDER_val/images/1--Riot/2.jpg"].is_empty()
+            && objects("test")["WIDER_test/images/1--Riot/3.jpg"].is_empty()
+    );
 }

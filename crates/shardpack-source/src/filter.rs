@@ -9,6 +9,16 @@ use super::{
     payloads::Payloads,
 };
 
+/// The glob of all files below `folder`, whose name may have the letters of globs.
+pub(crate) fn below(folder: &str) -> String {
+    format!("{}/**", globset::escape(folder))
+}
+
+/// As [`below`]; a name that is not UTF-8 is left as it is.
+pub(crate) fn below_bytes(folder: &[u8]) -> Vec<u8> {
+    str::from_utf8(folder).map_or_else(|_| [folder, b"/**"].concat(), |folder| below(folder).into_bytes())
+}
+
 /// The reason for samples that the globs leave out.
 pub(super) const LEFT_OUT: &str = "left out by --include or --exclude";
 

@@ -17,7 +17,7 @@ use std::{
 use shardpack_format::{Error, shell, size, splits, text};
 
 use super::{SourceListing, names};
-use crate::{Result, ledger::Fate};
+use crate::{Result, filter::below_bytes, ledger::Fate};
 
 pub(super) use alike::{deeper_folders, refuse_copies, refuse_letters, refuse_same_folders, refuse_strange_splits};
 pub(super) use split_names::Likeness;
@@ -246,7 +246,7 @@ pub(super) fn refuse_splits_in_classes(root: &Path, found: &[SourceListing]) -> 
         .help(format!(
             "--splits none packs all as classes; --include {} packs one split; a list with a column split assigns \
              each image to its split, as docs/how-to/recipes.md shows",
-            shell::word(names::as_path(&[b"*/", names[0].as_slice(), b"/**"].concat()))
+            shell::word(names::as_path(&[b"*/", &below_bytes(names[0])[..]].concat()))
         )))
 }
 

@@ -15,7 +15,7 @@ use super::{
     super::{SourceListing, names::as_path},
     help_classes, option, part, shown, splits_of, with_list,
 };
-use crate::Result;
+use crate::{Result, filter::below_bytes};
 
 /// Subfolders by the path of their parent folder.
 type Inside<'f> = BTreeMap<Vec<u8>, BTreeSet<&'f [u8]>>;
@@ -108,7 +108,7 @@ pub(crate) fn refuse_copies(root: &Path, found: &[SourceListing]) -> Result<()> 
         };
         let Some((path, names)) = all.iter().find(is_copy) else { continue };
         let (copy, names) = (cut(path).0.to_vec(), names.iter().map(|name| name.to_vec()).collect::<Vec<_>>());
-        let pattern = [copy.as_slice(), b"/**"].concat();
+        let pattern = below_bytes(&copy);
         return Err(Error::usage(format!(
             "{} has subfolders with the names of the folders beside it: {}",
             shown(&[&copy]),

@@ -18,7 +18,7 @@ use super::{
     split_names::words,
     splits_of,
 };
-use crate::{Result, listing::Listing};
+use crate::{Result, filter::below_bytes, listing::Listing};
 
 /// Most class folders in a source with pairs.
 const MAX_CLASSES: usize = 24;
@@ -292,7 +292,7 @@ pub(crate) fn refuse_folders(tree: Tree<'_>, found: &[SourceListing]) -> Result<
     let Some([a, b]) = called_so(&names).into_iter().next() else { return Ok(()) };
     let [images, beside] = images_first([a, b]);
     let what = format!("{} are named like images and their counterparts", shown(&[&images.to_vec(), &beside.to_vec()]));
-    let one = shell::word(as_path(&[images, b"/**"].concat()));
+    let one = shell::word(as_path(&below_bytes(images)));
     Err(Error::usage(what).in_file(tree.root).help(format!("--include {one} packs only these images")))
 }
 
@@ -345,7 +345,7 @@ fn pair(tree: Tree<'_>, all: &[SourceListing], found: &SourceListing, names: [&[
         with.map(|with| format!("--no-labels --with {with} packs each image with its file; ")).unwrap_or_default();
     Error::usage(format!("{} {what}", shown(&[&a, &b]))).in_file(folder).help(format!(
         "{with}--no-labels --include {} packs only these; {}",
-        shell::word(as_path(&[a.as_slice(), b"/**"].concat())),
+        shell::word(as_path(&below_bytes(&a))),
         help_classes(&splits_of(all))
     ))
 }

@@ -1,6 +1,7 @@
 //! Kinds of files that describe an image, by the first bytes: the options that pack them.
 
 use super::{Files, Look};
+use crate::boxes;
 
 /// Extensions of texts about an image.
 pub(super) const TEXTS: [&str; 4] = ["txt", "json", "xml", "caption"];
@@ -8,7 +9,7 @@ pub(super) const TEXTS: [&str; 4] = ["txt", "json", "xml", "caption"];
 /// The value of `--with` for files `PATTERN` with this extension in `folder`, where `PATTERN` is `before` and the name of the image; `name` is
 /// the component of files that are not parsed.
 pub(super) fn option(look: &Look<'_>, folder: &str, extension: &str, before: &str, name: Option<&str>) -> String {
-    match boxes(look, folder, &look.files(folder), extension) {
+    match kind(look, folder, &look.files(folder), extension) {
         Some(kind) => format!("boxes={kind}:{before}*.{extension}"),
         None => match name {
             Some(name) => format!("{name}={before}*.{extension}"),
@@ -18,12 +19,13 @@ pub(super) fn option(look: &Look<'_>, folder: &str, extension: &str, before: &st
 }
 
 /// The kind of label files with this extension among `files`, those in `folder`; `None` if they are something else.
-pub(super) fn boxes(look: &Look<'_>, folder: &str, files: &Files, extension: &str) -> Option<&'static str> {
+pub(super) fn kind(look: &Look<'_>, folder: &str, files: &Files, extension: &str) -> Option<&'static str> {
     let first = files.first_of(extension)?;
     let start = look.start(&if folder.is_empty() { first } else { format!("{folder}/{first}") });
     let has = |text: &[u8]| start.windows(text.len()).any(|window| window == text);
     match extension {
         "xml" => has(b"<annotation").then_some("voc"),
+        "txt" => boxes::is_kitti(start.split(|byte| *byte == b'\n').next().unwrap_or_default()).then_some("kitti"),
         "json" => (has(b"\"shapes\"") || has(b"\"version\"") && has(b"\"flags\"")).then_some("labelme"),
         _ => None,
     }

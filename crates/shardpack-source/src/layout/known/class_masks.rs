@@ -13,7 +13,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let mut all: Vec<Masks> = Vec::new();
     for masks in first.iter().flat_map(Masks::find) {
         let is_of_most = first.iter().filter(|files| masks.fits(files)).count() * 2 > first.len();
-        if is_of_most && all.iter().all(|other| other.end != masks.end) {
+        if is_of_most && all.iter().all(|other| other.text != masks.text) {
             all.push(masks);
         }
     }

@@ -1,19 +1,21 @@
 //! COCO: `annotations/instances_train2017.json`, and images in `train2017`, or in `images/train2017`; key points and panoptic masks, too:
 //! `annotations/person_keypoints_train2017.json`, `annotations/panoptic_train2017/1.png`.
 //!
-//! It also recognises lists that are named after splits, in COCO or CSV: `train.json`, `train.csv`.
+//! It also recognises lists of other kinds that are named after splits: `train.json`, `train.csv`; `labels/det_20/det_train.json` (BDD100K).
 
 use std::collections::HashSet;
 
 use super::{
-    Found, Look,
+    Found, Look, MAX_SPLITS,
     counterparts::join,
     on_missing,
-    one_file::{COCO, CSV, Kind},
+    one_file::{COCO, CSV, DESCRIBED, Kind},
 };
 
 const ANNOTATIONS: &str = "annotations";
 const IMAGES: &str = "images";
+/// Folders of lists with other names.
+const LABELS: &str = "labels";
 /// Beginnings of the names of lists with boxes.
 const LISTS: [&str; 2] = ["instances_", "person_keypoints_"];
 const PANOPTIC: &str = "panoptic_";
@@ -24,8 +26,8 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
 }
 
 /// A list for each split: the folder, and the text before and after the name of the split.
-struct Lists<'l> {
-    folder: &'l str,
+struct Lists {
+    folder: String,
     before: String,
     after: String,
     kind: Kind,
@@ -33,7 +35,7 @@ struct Lists<'l> {
 
 /// The layout with lists whose names begin with `before`.
 fn with_boxes(look: &Look<'_>, before: &str) -> Option<Found> {
-    let lists = Lists { folder: ANNOTATIONS, before: before.to_owned(), after: String::new(), kind: COCO };
+    let lists = Lists { folder: ANNOTATIONS.to_owned(), before: before.to_owned(), after: String::new(), kind: COCO };
     look.files(ANNOTATIONS)
         .stems(COCO.extension)
         .iter()
@@ -41,24 +43,38 @@ fn with_boxes(look: &Look<'_>, before: &str) -> Option<Found> {
         .then(|| lists.found(look))?
 }
 
-/// The layout with CSV of boxes that is named after splits, beside them.
-pub(super) fn find_csv(look: &Look<'_>) -> Option<Found> {
-    with_names(look, CSV)
+/// The layout with lists of other kinds that are named after splits.
+pub(super) fn find_lists(look: &Look<'_>) -> Option<Found> {
+    let kinds = DESCRIBED.into_iter().filter(|kind| kind.with != COCO.with).chain([CSV]);
+    kinds.into_iter().find_map(|kind| with_names(look, kind))
+}
+
+/// Places of folders of splits: names of folders, and the path above them.
+fn places(look: &Look<'_>) -> Vec<(Vec<String>, String)> {
+    let inner = look.folders(IMAGES).into_iter().take(MAX_SPLITS).map(|name| join(IMAGES, &name));
+    let paths = [String::new(), IMAGES.to_owned()].into_iter().chain(inner);
+    paths.map(|above| (look.folders(&above), above)).collect()
 }
 
 /// The layout with lists of other names that have the splits: `train.json`, `train_annotations.json`, `train.csv`.
 fn with_names(look: &Look<'_>, kind: Kind) -> Option<Found> {
-    let (top, below) = (look.folders("").into_iter(), look.folders(IMAGES).into_iter());
-    let all = top.map(|name| (name.clone(), name)).chain(below.map(|name| (join(IMAGES, &name), name)));
-    let (folders, splits): (Vec<String>, Vec<String>) = all.filter(|(_, name)| look.is_split(name)).unzip();
-    [ANNOTATIONS, ""].into_iter().find_map(|folder| {
-        let files = look.files(folder);
+    let inner = look.folders(LABELS).into_iter().take(MAX_SPLITS).map(|name| join(LABELS, &name));
+    let mut folders = [ANNOTATIONS, "", LABELS].map(str::to_owned).into_iter().chain(inner);
+    folders.find_map(|folder| {
+        let files = look.files(&folder);
         let mut stems: Vec<&str> = files.stems(kind.extension).into_iter().collect();
+        if stems.is_empty() {
+            return None;
+        }
+        let all = places(look)
+            .into_iter()
+            .flat_map(|(names, above)| names.into_iter().map(move |name| (join(&above, &name), name)));
+        let (images, splits): (Vec<String>, Vec<String>) = all.filter(|(_, name)| look.is_split(name)).unzip();
         stems.retain(|stem| splits.iter().any(|split| around(stem, split).is_some()));
-        stems.retain(|stem| (kind.is)(look, &join(folder, &format!("{stem}.{}", kind.extension)), &folders));
+        stems.retain(|stem| (kind.is)(look, &join(&folder, &format!("{stem}.{}", kind.extension)), &images));
         stems.sort_unstable();
         let (before, after) = form(&stems, &splits)?;
-        Lists { folder, before: before.to_owned(), after: after.to_owned(), kind }.found(look)
+        Lists { folder: folder.clone(), before: before.to_owned(), after: after.to_owned(), kind }.found(look)
     })
 }
 
@@ -87,7 +103,7 @@ fn around<'s>(stem: &'s str, split: &str) -> Option<(&'s str, &'s str)> {
     })
 }
 
-impl Lists<'_> {
+impl Lists {
     /// The layout, if a split has its list.
     fn found(&self, look: &Look<'_>) -> Option<Found> {
         let Self { folder, before, after, kind } = self;
@@ -98,15 +114,13 @@ impl Lists<'_> {
             .filter_map(|stem| stem.strip_prefix(before.as_str())?.strip_suffix(after.as_str()))
             .collect();
         let has_list = |name: &&String| sets.iter().any(|set| set == name);
-        [(look.folders(""), ""), (look.folders(IMAGES), IMAGES)].into_iter().find_map(|(folders, above)| {
-            let is_split = |name: &String| look.is_split(name) && look.has_images(&join(above, name), 0);
+        places(look).into_iter().find_map(|(folders, above)| {
+            let is_split = |name: &String| look.is_split(name) && look.has_images(&join(&above, name), 0);
             let splits: Vec<String> = folders.into_iter().filter(is_split).collect();
             let (with, without): (Vec<_>, Vec<_>) = splits.iter().partition(has_list);
-            let (option, up) = match above.is_empty() {
-                // Folders of splits in the source: a list of names makes sources of them, and annotations are outside.
-                true => ("{split}".to_owned(), ".."),
-                false => (format!("{above}/{{split}}"), "../.."),
-            };
+            // Folders of splits in the source: a list of names makes sources of them, and annotations are outside.
+            let option = join(&above, "{split}");
+            let up = vec![".."; option.split('/').count()].join("/");
             let path = join(folder, &format!("{before}{{parent}}{after}.{}", kind.extension));
             let mut options = vec![("--splits", option)];
             options.extend(kind.options(&format!("{up}/{path}"), without.len() as u64));

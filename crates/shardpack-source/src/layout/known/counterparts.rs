@@ -6,7 +6,10 @@ use std::collections::BTreeSet;
 use shardpack_format::{component::Component, shell, splits};
 
 use super::{Found, Look, annotations, on_missing, relation};
-use crate::layout::{pairs, split_names::Likeness};
+use crate::{
+    filter,
+    layout::{pairs, split_names::Likeness},
+};
 
 /// Most levels of folders in a folder of images: `480p/bear`.
 const MAX_DEPTH: usize = 2;
@@ -90,7 +93,7 @@ impl Images {
         let pattern = format!("{}{path}/{middle}{}", "../".repeat(self.depth + 1), found.pattern);
         let kind = self.inner.iter().find_map(|(at, below)| {
             let folder = join(&beside[*at], below);
-            annotations::boxes(look, &folder, &look.files(&folder), &found.extension)
+            annotations::kind(look, &folder, &look.files(&folder), &found.extension)
         });
         let value = match kind {
             Some(kind) => format!("boxes={kind}:{pattern}"),
@@ -218,7 +221,7 @@ fn beside_images(
         let splits: Vec<&str> = (0..above.len()).filter(|at| images.is_in(*at)).map(|at| above[at].as_str()).collect();
         options.push(("--splits", splits.join(",")));
         let has_others = names.iter().filter(is_other).any(|other| has_images(&other));
-        options.extend(has_others.then(|| ("--include", format!("{name}/**"))));
+        options.extend(has_others.then(|| ("--include", filter::below(name))));
     } else {
         options.push(look.folders_option(name, &images.first_level()));
         // A folder that is left is no split, whatever its name (ISIC2018_Task1-2_Training_Input).
@@ -244,7 +247,7 @@ fn is_like_split(name: &str) -> bool {
 
 /// Help with the options that pack only the images, and all folders as classes of splits.
 fn only_images(name: &str, above: &[String]) -> String {
-    let include = shell::word(format!("{name}/**"));
+    let include = shell::word(filter::below(name));
     if above[0].is_empty() {
         let none = if is_like_split(name) { " --splits none" } else { "" };
         return format!("--no-labels --include {include}{none} packs only these");

@@ -8,7 +8,7 @@ use super::{
     counterparts::{below, join},
     voc,
 };
-use crate::layout::split_names::Likeness;
+use crate::{filter, layout::split_names::Likeness};
 
 /// Most class folders: each is looked into.
 const MAX_CLASSES: usize = 4096;
@@ -91,9 +91,9 @@ fn as_classes(look: &Look<'_>, top: &[String], places: &[String], images: &str, 
     if has_others {
         let folders: BTreeSet<&str> =
             values.iter().filter_map(|value| value.split_once("../")?.1.split('/').next()).collect();
-        options.extend(folders.iter().map(|folder| ("--exclude", format!("*/{folder}/**"))));
+        options.extend(folders.iter().map(|folder| ("--exclude", format!("*/{}", filter::below(folder)))));
     } else {
-        options.push(("--include", format!("*/{images}/**")));
+        options.push(("--include", format!("*/{}", filter::below(images))));
     }
     let is_missing = has_others || found.options.iter().any(|(name, _)| *name == "--on-missing");
     options.extend(values.into_iter().map(|value| ("--with", value.clone())));

@@ -1,7 +1,7 @@
 //! Masks beside images that are listed with classes: `train/benign/1.png` and `train/benign/1_mask.png`. As images of a class, masks have wrong
 //! labels.
 //!
-//! Most names that end as masks do must have their image in the same folder. Images without a mask do not count: a class may have none.
+//! Most names that end or begin as masks do must have their image in the same folder. Images without a mask do not count: a class may have none.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -9,14 +9,14 @@ use shardpack_format::{Error, shell};
 
 use super::{
     Files,
-    split_masks::{ENDS, EXTENSIONS, Masks},
+    split_masks::{EXTENSIONS, MARKS, Masks},
 };
 use crate::{Result, api::SourceListing, layout::pairs, listing::Listing, tree::Tree};
 
 /// Fewest masks that decide by themselves; fewer must be those of most images.
 const LEAST: u64 = 2;
 
-/// Numbers of the masks that have an image, by the form of their names; and of all names with such an end.
+/// Numbers of the masks that have an image, by the form of their names; and of all names with such a text.
 #[derive(Default)]
 struct Counts {
     with: BTreeMap<(usize, usize, &'static str), u64>,
@@ -29,16 +29,16 @@ impl Counts {
         for number in samples.clone() {
             let Some((at, extension, bare)) = taken_apart(listing.name(number)) else { continue };
             *self.all.entry((at, extension)).or_default() += 1;
-            for end in std::iter::once("").chain(ENDS[at].1.iter().copied()) {
-                let image = [bare, end.as_bytes()].concat();
-                if pairs::has_stem(listing, samples.clone(), &image) {
-                    *self.with.entry((at, extension, end)).or_default() += 1;
+            let (side, _, of_images) = MARKS[at];
+            for text in std::iter::once("").chain(of_images.iter().copied()) {
+                if pairs::has_stem(listing, samples.clone(), side.join(bare, text).as_bytes()) {
+                    *self.with.entry((at, extension, text)).or_default() += 1;
                 }
             }
         }
     }
 
-    /// The forms of masks among `samples`, one for each end.
+    /// The forms of masks among `samples`, one for each text.
     fn masks(&self, samples: u64) -> Vec<Masks> {
         let images = samples - self.all.values().sum::<u64>();
         let fits = |((at, extension, _), with): (&(usize, usize, &str), u64)| {
@@ -49,19 +49,19 @@ impl Counts {
         for (form, with) in self.with.iter().filter(|(form, with)| fits((form, **with))) {
             let (at, extension, of_images) = *form;
             if best.get(&at).is_none_or(|(most, _)| with > most) {
-                best.insert(at, (*with, Masks { of_images, end: ENDS[at].0, extension: EXTENSIONS[extension] }));
+                let (side, text, _) = MARKS[at];
+                best.insert(at, (*with, Masks { side, of_images, text, extension: EXTENSIONS[extension] }));
             }
         }
         best.into_values().map(|(_, masks)| masks).collect()
     }
 }
 
-/// The numbers of the end and of the extension of a name of a mask, and the name without them.
-fn taken_apart(name: &[u8]) -> Option<(usize, usize, &[u8])> {
-    let dot = name.iter().rposition(|byte| *byte == b'.')?;
-    let extension = EXTENSIONS.iter().position(|one| one.as_bytes() == &name[dot + 1..])?;
-    let of = |end: &str| name[..dot].strip_suffix(end.as_bytes());
-    ENDS.iter().enumerate().find_map(|(at, (end, _))| Some((at, extension, of(end)?)))
+/// The numbers of the text and of the extension of a name of a mask, and the name without them.
+fn taken_apart(name: &[u8]) -> Option<(usize, usize, &str)> {
+    let (stem, extension) = str::from_utf8(name).ok()?.rsplit_once('.')?;
+    let extension = EXTENSIONS.iter().position(|one| *one == extension)?;
+    MARKS.iter().enumerate().find_map(|(at, (side, text, _))| Some((at, extension, side.strip(stem, text)?)))
 }
 
 /// Fails if images that are listed with classes have masks beside them.

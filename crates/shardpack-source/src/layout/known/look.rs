@@ -12,6 +12,7 @@ use shardpack_format::{regular, splits};
 
 use super::super::Likeness;
 use crate::{
+    filter,
     names::{self, Name},
     sample_files,
     tree::Tree,
@@ -161,7 +162,7 @@ impl<'t> Look<'t> {
     pub fn folders_option(&self, images: &str, inner: &[String]) -> (&'static str, String) {
         match !inner.is_empty() && inner.iter().all(|name| self.is_split(name)) {
             true => ("--splits", format!("{images}/{{split}}")),
-            false => ("--include", format!("{images}/**")),
+            false => ("--include", filter::below(images)),
         }
     }
 

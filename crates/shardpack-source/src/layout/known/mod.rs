@@ -19,6 +19,7 @@ mod listed_masks;
 mod look;
 mod one_file;
 mod relation;
+mod remaining;
 mod rows;
 mod side_by_side;
 mod sound;
@@ -30,6 +31,7 @@ mod split_masks;
 mod stylegan;
 mod transcripts;
 mod voc;
+mod wider;
 mod yolo;
 
 use shardpack_format::{Error, shell, text};
@@ -40,7 +42,7 @@ use look::{Files, Look, MAX_BELOW_SPLIT, MAX_SPLITS, ReadFolders, stem};
 pub(crate) use listed_masks::refuse as refuse_masks;
 
 /// Layouts in the order in which they are tried.
-const LAYOUTS: [Find; 22] = [
+const LAYOUTS: [Find; 24] = [
     stylegan::find,
     img2dataset::find,
     yolo::find,
@@ -50,6 +52,7 @@ const LAYOUTS: [Find; 22] = [
     anomalies::find,
     coco::find,
     split_coco::find,
+    wider::find,
     split_beside::find,
     split_masks::find,
     class_masks::find,
@@ -58,9 +61,10 @@ const LAYOUTS: [Find; 22] = [
     split_in_name::find,
     counterparts::find,
     in_classes::find,
-    coco::find_csv,
+    coco::find_lists,
     one_file::find,
     transcripts::find,
+    remaining::find,
     sound::find,
     beside::find,
 ];

@@ -1,5 +1,6 @@
-//! Images in one folder, and one file with their boxes, of COCO or CSV: `images` with `annotations/instances_default.json` (CVAT), `result.json` (Label
-//! Studio), `annotations.json` or `labels.json` (FiftyOne), `_annotations.csv` (Roboflow), in the folder of the images or above.
+//! Images in one folder, and one file with their boxes: `images` with `annotations/instances_default.json` (CVAT), `result.json` (Label
+//! Studio), `annotations.json` or `labels.json` (FiftyOne), `annotations.xml` (CVAT), `via_region_data.json` (VGG Image Annotator),
+//! `_annotations.csv` (Roboflow), in the folder of the images or above.
 
 use std::collections::HashSet;
 
@@ -10,7 +11,7 @@ use super::{
     look::READ_BYTES,
     on_missing, stem,
 };
-use crate::{boxes, names};
+use crate::{boxes, filter, names};
 
 /// Folders that files with annotations are in, beside the images.
 const FOLDERS: [&str; 3] = ["", "annotations", "labels"];
@@ -19,7 +20,7 @@ const MAX_FILES: usize = 64;
 /// The table of Roboflow, whose images may have a box each.
 const ROBOFLOW: &str = "_annotations.csv";
 
-/// A kind of files.
+/// A kind of files with boxes of many images.
 #[derive(Clone, Copy)]
 pub(super) struct Kind {
     pub extension: &'static str,
@@ -33,7 +34,39 @@ pub(super) struct Kind {
 
 pub(super) const COCO: Kind =
     Kind { extension: "json", with: "coco", is: |look, path, _| is_coco(&look.start(path)), lacks_empty: false };
+/// XML of CVAT.
+const CVAT: Kind = Kind {
+    extension: "xml",
+    with: "cvat",
+    is: |look, path, _| has_all(&look.start(path), &["<annotations", "<meta"]),
+    lacks_empty: false,
+};
+/// JSON of VGG Image Annotator.
+const VIA: Kind = Kind {
+    extension: "json",
+    with: "via",
+    is: |look, path, _| has_all(&look.start(path), &["\"filename\"", "\"regions\""]),
+    lacks_empty: true,
+};
+/// JSON of Scalabel.
+const SCALABEL: Kind = Kind {
+    extension: "json",
+    with: "scalabel",
+    is: |look, path, _| has_all(&look.start(path), &["\"name\"", "\"labels\"", "\"box2d\""]),
+    lacks_empty: true,
+};
+/// Kinds that are recognised by their members.
+pub(super) const DESCRIBED: [Kind; 4] = [COCO, CVAT, VIA, SCALABEL];
 pub(super) const CSV: Kind = Kind { extension: "csv", with: "csv", is: is_csv, lacks_empty: true };
+
+/// Whether a file that begins so has all these texts.
+fn has_all(start: &[u8], texts: &[&str]) -> bool {
+    texts.iter().all(|text| has(start, text.as_bytes()))
+}
+
+fn has(start: &[u8], text: &[u8]) -> bool {
+    start.windows(text.len()).any(|window| window == text)
+}
 
 impl Kind {
     /// The options for the file at `path`; `lacking` images are in none.
@@ -72,19 +105,20 @@ struct OneFile {
     file: String,
     /// Other files of the kind.
     others: Vec<String>,
-    extension: &'static str,
+    /// [`Kind::with`] of the kind.
+    with: &'static str,
 }
 
 impl OneFile {
     fn found(&self, splits: Option<&[String]>) -> Found {
-        let Self { images, levels, file, others, extension } = self;
+        let Self { images, levels, file, others, with } = self;
         let mut options = Vec::new();
         if let Some(splits) = splits {
             options.push(("--splits", splits.join(",")));
         } else if !images.is_empty() {
-            options.push(("--include", format!("{images}/**")));
+            options.push(("--include", filter::below(images)));
         }
-        let kind = if *extension == CSV.extension { CSV } else { COCO };
+        let kind = DESCRIBED.into_iter().find(|kind| kind.with == *with).unwrap_or(CSV);
         options.extend(kind.options(&format!("{}{file}", "../".repeat(*levels)), 0));
         let has_others = !others.is_empty();
         // The images of the other files are not without boxes.
@@ -102,7 +136,7 @@ impl OneFile {
     }
 }
 
-/// The file with boxes of the folder that is looked at: the only one of COCO, or the CSV with the shortest name.
+/// The file with boxes of the folder that is looked at: the only one with members of a kind, or the CSV with the shortest name.
 fn below(look: &Look<'_>) -> Option<OneFile> {
     let images = folder_of_images(look)?;
     let found = Images::find(look, vec![(images.clone(), String::new())])?;
@@ -123,15 +157,16 @@ fn below(look: &Look<'_>) -> Option<OneFile> {
             paths.iter().filter(has_extension).take(MAX_FILES).filter(|path| (kind.is)(look, path, &in_folders));
         paths.cloned().collect()
     };
-    let one = |file: String, others: Vec<String>, extension| OneFile { images, levels, file, others, extension };
-    let of_coco = of_kind(&COCO);
-    if let [file] = &of_coco[..] {
-        return Some(one(file.clone(), Vec::new(), COCO.extension));
+    let one = |file: String, others: Vec<String>, with| OneFile { images, levels, file, others, with };
+    let described = DESCRIBED.iter().flat_map(|kind| of_kind(kind).into_iter().map(|file| (file, kind.with)));
+    let mut described: Vec<(String, &'static str)> = described.collect();
+    if described.len() == 1 {
+        return described.pop().map(|(file, with)| one(file, Vec::new(), with));
     }
     let mut of_csv = of_kind(&CSV);
     of_csv.sort_by_key(String::len);
-    let is_clear = of_coco.is_empty() && !of_csv.is_empty() && !lists_classes(look, &paths, &in_folders);
-    is_clear.then(|| one(of_csv.remove(0), of_csv, CSV.extension))
+    let is_clear = described.is_empty() && !of_csv.is_empty() && !lists_classes(look, &paths, &in_folders);
+    is_clear.then(|| one(of_csv.remove(0), of_csv, CSV.with))
 }
 
 fn has_extension(path: &str, extension: &str) -> bool {
@@ -186,7 +221,7 @@ fn folder_of_images(look: &Look<'_>) -> Option<String> {
 
 /// Whether a file that begins so is one of COCO with boxes. The first bytes may end in the first list.
 fn is_coco(start: &[u8]) -> bool {
-    let has = |text: &[u8]| start.windows(text.len()).any(|window| window == text);
+    let has = |text: &[u8]| has(start, text);
     let is_object = start.trim_ascii_start().starts_with(b"{") && MEMBERS.into_iter().any(has);
     is_object && (has(b"\"file_name\"") || has(b"\"bbox\"")) && !has(b"\"segments_info\"") && !has(b"\"caption\"")
 }

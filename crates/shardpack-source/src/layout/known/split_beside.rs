@@ -3,7 +3,7 @@
 use super::{Found, Look, annotations, on_missing};
 
 /// Extensions of label files.
-const EXTENSIONS: [&str; 2] = ["xml", "json"];
+const EXTENSIONS: [&str; 3] = ["xml", "json", "txt"];
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let splits = look.split_folders()?;
@@ -14,7 +14,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
             let (with, lacking) = files.pairs(&files.stems(extension));
             all_lacking += lacking;
             if with > 0 && kind.is_none() {
-                kind = annotations::boxes(look, split, &files, extension);
+                kind = annotations::kind(look, split, &files, extension);
             }
         }
         let mut options = vec![("--splits", splits.join(",")), ("--with", format!("boxes={}:*.{extension}", kind?))];

@@ -1,22 +1,56 @@
 //! Images with masks beside them in one folder: `train/1.jpg` and `train/1_mask.png`, as Roboflow exports masks; `1_sat.jpg` and `1_mask.png`, as
-//! DeepGlobe has them; and without splits.
+//! DeepGlobe has them; `rgb_1.jpg` and `sync_depth_1.png`, as NYU Depth has them; and without splits.
 
 use super::{Files, Found, Look, on_missing, stem};
 
-/// Ends of the names of masks, and of the names of images that have a mask; images without such an end.
-pub(super) const ENDS: [(&str, &[&str]); 12] = [
-    ("_mask", &["_sat", "_image", "_img", "_photo"]),
-    ("-mask", &["-image"]),
-    ("_seg", &["_image", "_img"]),
-    ("_segmentation", &["_image"]),
-    ("_gt", &["_image", "_img"]),
-    ("_label", &["_image", "_img", "_rgb"]),
-    ("_fg", &["_rgb"]),
-    ("_centers", &["_rgb"]),
-    ("_depth", &["_rgb", "_color", "_image", "_img"]),
-    ("_maskcrop", &["_crop"]),
-    ("_depthcrop", &["_crop"]),
-    ("_trimap", &["_image", "_img"]),
+/// The side of a name at which masks differ from their images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Start,
+    End,
+}
+
+impl Side {
+    /// `name` without `text` at this side; `None` if it has another text there.
+    pub fn strip<'n>(self, name: &'n str, text: &str) -> Option<&'n str> {
+        match self {
+            Self::Start => name.strip_prefix(text),
+            Self::End => name.strip_suffix(text),
+        }
+    }
+
+    /// `bare` with `text` at this side.
+    pub fn join(self, bare: &str, text: &str) -> String {
+        match self {
+            Self::Start => format!("{text}{bare}"),
+            Self::End => format!("{bare}{text}"),
+        }
+    }
+}
+
+use Side::{End, Start};
+
+/// How masks are called: the side, their text at it, and the texts of images that have a mask; images without such a text.
+pub(super) const MARKS: [(Side, &str, &[&str]); 19] = [
+    (End, "_mask", &["_sat", "_image", "_img", "_photo"]),
+    (End, "-mask", &["-image"]),
+    (End, "_seg", &["_image", "_img"]),
+    (End, "_segmentation", &["_image"]),
+    (End, "_gt", &["_image", "_img"]),
+    (End, "_label", &["_image", "_img", "_rgb"]),
+    (End, "_fg", &["_rgb"]),
+    (End, "_centers", &["_rgb"]),
+    (End, "_depth", &["_rgb", "_color", "_image", "_img"]),
+    (End, "_maskcrop", &["_crop"]),
+    (End, "_depthcrop", &["_crop"]),
+    (End, "_trimap", &["_image", "_img"]),
+    (Start, "mask_", &["image_", "img_"]),
+    (Start, "mask-", &["image-", "img-"]),
+    (Start, "seg_", &["image_", "img_"]),
+    (Start, "label_", &["image_", "img_", "rgb_"]),
+    (Start, "gt_", &["image_", "img_"]),
+    (Start, "sync_depth_", &["rgb_"]),
+    (Start, "depth_", &["rgb_", "color_", "image_", "img_"]),
 ];
 /// Extensions of masks.
 pub(super) const EXTENSIONS: [&str; 5] = ["png", "gif", "jpg", "tif", "bmp"];
@@ -24,28 +58,29 @@ pub(super) const EXTENSIONS: [&str; 5] = ["png", "gif", "jpg", "tif", "bmp"];
 /// Most masks of an image.
 const MAX_MASKS: usize = 16;
 
-/// How masks are called.
+/// Masks of one name.
 pub(super) struct Masks {
-    /// The end of the name of an image; empty if masks have a longer name.
+    pub side: Side,
+    /// The text of the name of an image; empty if masks have a longer name.
     pub of_images: &'static str,
-    /// The end of the name of a mask.
-    pub end: &'static str,
+    /// The text of the name of a mask.
+    pub text: &'static str,
     pub extension: &'static str,
 }
 
 impl Masks {
-    /// How the masks in a folder are called, one for each end, if most images there have one.
+    /// How the masks in a folder are called, one for each text, if most images there have one.
     pub fn find(files: &Files) -> Vec<Self> {
         let names = files.images();
-        let are_any = |end: &str| names.iter().any(|name| name.ends_with(end));
-        let of_end = |(end, of_images): &(&'static str, &'static [&'static str])| {
+        let are_any = |side: Side, text: &str| names.iter().any(|name| side.strip(name, text).is_some());
+        let of_text = |(side, text, of_images): &(Side, &'static str, &'static [&'static str])| {
             let of = |of_images: &'static str| {
-                EXTENSIONS.into_iter().map(move |extension| Self { of_images, end, extension })
+                EXTENSIONS.into_iter().map(move |extension| Self { side: *side, of_images, text, extension })
             };
             let mut all = std::iter::once("").chain(of_images.iter().copied()).flat_map(of);
             all.find(|masks| masks.fits(files))
         };
-        ENDS.iter().filter(|(end, _)| are_any(end)).filter_map(of_end).collect()
+        MARKS.iter().filter(|(side, text, _)| are_any(*side, text)).filter_map(of_text).collect()
     }
 
     /// Whether most images in a folder have such a mask.
@@ -71,29 +106,31 @@ impl Masks {
 
     /// A name of a mask, for messages.
     fn example(&self) -> String {
-        format!("1{}.{} for 1{}", self.end, self.extension, self.of_images)
+        let name = |text: &str| self.side.join("1", text);
+        format!("{}.{} for {}", name(self.text), self.extension, name(self.of_images))
     }
 
     /// The paths of the masks, and of further masks, as a pattern.
     pub fn glob(&self) -> String {
-        format!("**/*{}*.{}", self.end, self.extension)
+        let further = if self.side == End { "*" } else { "" };
+        format!("**/{}{further}.{}", self.side.join("*", self.text), self.extension)
     }
 
     /// Numbers of the images with a mask and without.
     pub fn count(&self, files: &Files) -> (u64, u64) {
         let masks = files.stems(self.extension);
         let has = |image: &str| {
-            let bare = image.strip_suffix(self.of_images).unwrap_or(image);
-            masks.contains(format!("{bare}{}", self.end).as_str())
+            let bare = self.side.strip(image, self.of_images).unwrap_or(image);
+            masks.contains(self.side.join(bare, self.text).as_str())
         };
         let names = files.images();
         let has_image =
-            |bare: &str| names.contains(bare) || names.contains(format!("{bare}{}", self.of_images).as_str());
-        let is_other = |name: &str| ENDS.iter().any(|(end, _)| name.strip_suffix(end).is_some_and(has_image));
-        // Further masks of one image, as `1_mask_2`, are no images, nor are masks of other ends.
+            |bare: &str| names.contains(bare) || names.contains(self.side.join(bare, self.of_images).as_str());
+        let is_other = |name: &str| MARKS.iter().any(|(side, text, _)| side.strip(name, text).is_some_and(has_image));
+        // Further masks of one image, as `1_mask_2`, are no images, nor are masks of other texts.
         let is_image = |name: &str| {
-            name.ends_with(self.of_images)
-                && !name.ends_with(self.end)
+            self.side.strip(name, self.of_images).is_some()
+                && self.side.strip(name, self.text).is_none()
                 && self.further(name).is_none()
                 && !is_other(name)
         };
@@ -104,7 +141,7 @@ impl Masks {
 
     /// The number at the end of the name of a further mask of an image.
     fn further<'n>(&self, name: &'n str) -> Option<&'n str> {
-        let (_, number) = name.rsplit_once(self.end)?;
+        let (_, number) = name.rsplit_once(self.text).filter(|_| self.side == End)?;
         let number = number.strip_prefix(['_', '-'])?;
         (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then_some(number)
     }
@@ -115,13 +152,13 @@ impl Masks {
     pub fn with(&self, files: &[Files]) -> Option<Vec<String>> {
         let image = match self.of_images {
             "" => "*".to_owned(),
-            end => format!("{{stem-{end}}}"),
+            text => format!("{{stem-{text}}}"),
         };
-        let name = self.end.trim_matches(['_', '-']);
-        let mut values = vec![format!("{name}={image}{}.{}", self.end, self.extension)];
+        let name = self.text.trim_matches(['_', '-']).replace('-', "_");
+        let mut values = vec![format!("{name}={}.{}", self.side.join(&image, self.text), self.extension)];
         let names = files.iter().flat_map(|files| &files.0).map(|name| stem(name));
         let mut further: Vec<(&str, &str)> =
-            names.filter_map(|name| Some((self.further(name)?, &name[name.rfind(self.end)?..]))).collect();
+            names.filter_map(|name| Some((self.further(name)?, &name[name.rfind(self.text)?..]))).collect();
         further.sort_unstable_by_key(|(number, _)| (number.len(), *number));
         further.dedup();
         let more = further.iter().map(|(number, end)| format!("{name}_{number}={image}{end}.{}", self.extension));
