@@ -1,4 +1,4 @@
-//! Writes the same boxes as label files of each kind that names its classes.
+//! Writes the same boxes as label files of kinds whose classes have any name.
 
 use shardpack_format::image_header::Header;
 use shardpack_testing::{Bench, jpeg};

@@ -380,6 +380,59 @@ fn sounds_and_their_texts_are_recognised() {
     vctk.pack(&options.iter().map(String::as_str).collect::<Vec<_>>()).code(0);
     let dataset = Dataset::open(vctk.dst()).unwrap();
     assert_eq!((dataset.len(), dataset.manifest().components.len()), (5, 2));
+    // Two microphones, and one text for both; noise by kind beside sounds.
+    for (files, expected, samples) in [
+        (
+            &[
+                "wav48/p1/p1_001_mic1.flac",
+                "wav48/p1/p1_001_mic2.flac",
+                "wav48/p1/p1_002_mic1.flac",
+                "wav48/p1/p1_002_mic2.flac",
+                "txt/p1/p1_001.txt",
+                "txt/p1/p1_002.txt",
+            ][..],
+            &[
+                "--no-labels",
+                "--files",
+                "flac",
+                "--include",
+                "**/*_mic2.flac",
+                "--with",
+                "txt=../../txt/{parent}/{stem-_mic2}.txt",
+            ][..],
+            2,
+        ),
+        (
+            &["noise/babble/1.wav", "txt/1.txt", "wavs/1.wav"],
+            &["--no-labels", "--files", "wav", "--include", "wavs/**", "--with", "txt=../txt/*.txt"],
+            1,
+        ),
+    ] {
+        let bench = Bench::new();
+        files.iter().for_each(|name| bench.file(name, name.as_bytes()));
+        let options = words(&help(bench.pack(&[])));
+        assert_eq!(options, expected);
+        bench.pack(&options.iter().map(String::as_str).collect::<Vec<_>>()).code(0);
+        assert_eq!(Dataset::open(bench.dst()).unwrap().len(), samples);
+    }
+}
+
+#[test]
+fn images_of_the_same_names_as_jpegs_are_no_images_of_a_class() {
+    let bench = Bench::with(&["basement/1.jpg", "basement/2.jpg", "attic/1.jpg", "attic/2.jpg"]);
+    ["basement/1.png", "basement/2.png", "attic/1.png"].iter().for_each(|name| bench.file(name, name.as_bytes()));
+    let options = words(&help(bench.pack(&[])));
+    assert_eq!(options, ["--with", "png", "--on-missing", "empty"]);
+    bench.pack(&options.iter().map(String::as_str).collect::<Vec<_>>()).code(0);
+    let dataset = Dataset::open(bench.dst()).unwrap();
+    assert_eq!(
+        (dataset.len(), dataset.manifest().components.clone()),
+        (4, ["jpg", "cls", "png"].map(str::to_owned).to_vec())
+    );
+    // Numbers of few images match by chance.
+    let chance = Bench::with(&["cat/label_1.jpg", "cat/label_2.jpg", "cat/1.jpg", "cat/2.jpg", "cat/3.jpg"]);
+    (1..=9).for_each(|number| chance.file(format!("dog/{number}.jpg"), &jpeg(number, 5000)));
+    chance.pack(&[]).code(0).says("14 images in 2 classes");
 }
 
 #[test]

@@ -23,7 +23,7 @@ const CVAT: &str = "<annotations><version>1.1</version><meta/><image id='0' name
 const VIA: &str = r#"{"1.jpg9": {"filename": "1.jpg", "regions": [{"shape_attributes": {"name": "rect", "x": 1, "y": 1, "width": 5, "height": 5}, "region_attributes": {}}]}, "2.jpg9": {"filename": "2.jpg", "regions": []}}"#;
 const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-pub const LAYOUTS: [Layout; 57] = [
+pub const LAYOUTS: [Layout; 58] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -314,7 +314,7 @@ pub const LAYOUTS: [Layout; 57] = [
         name: "KITTI",
         images: &["training/image_2/1.jpg", "training/image_2/2.jpg", "testing/image_2/1.jpg"],
         others: &[
-            ("training/label_2/1.txt", KITTI),
+            ("training/label_2/1.txt", ""),
             ("training/label_2/2.txt", KITTI),
             ("training/calib/1.txt", "P0"),
             ("training/calib/2.txt", "P0"),
@@ -335,6 +335,13 @@ pub const LAYOUTS: [Layout; 57] = [
         others: &[("annotations.xml", CVAT)],
         components: BOXES,
         splits: &[("", 2)],
+    },
+    Layout {
+        name: "CVAT for images, with splits",
+        images: &["images/train/1.jpg", "images/val/2.jpg"],
+        others: &[("annotations.xml", CVAT)],
+        components: BOXES,
+        splits: &[("train", 1), ("val", 1)],
     },
     Layout {
         name: "VGG Image Annotator",

@@ -328,18 +328,39 @@ fn run_printed(bench: &Bench, ran: &Ran, packs: &str) {
 #[test]
 fn the_printed_command_packs_speech_commands() {
     let bench = Bench::new();
+    bench.file("_silence_/quiet.wav", b"RIFF");
     for word in ["bed", "cat it's"] {
         (1..=4).for_each(|number| bench.file(format!("{word}/{number}.wav"), format!("RIFF{word}{number}").as_bytes()));
     }
     bench.file("_background_noise_/rain.wav", b"RIFF");
-    bench.file("validation_list.txt", b"bed/1.wav\ncat it's/1.wav\n");
+    bench.file("validation_list.txt", b"bed/1.wav\r\ncat it's/1.wav\r\n");
     bench.file("testing_list.txt", b"cat it's/4.wav\n");
     let ran = bench.pack(&[]).code(2).clean_error();
-    let ran = ran.says("classes of sounds, and lists of those for validation and test, without _background_noise_");
+    let ran = ran
+        .says("classes of sounds, and lists of those for validation and test, without _background_noise_, _silence_");
     run_printed(&bench, &ran, " packs each sound");
     for (split, count) in [("train", 5), ("validation", 2), ("test", 1)] {
         let dataset = Dataset::open(bench.at("packed").join(split)).unwrap();
         assert_eq!((dataset.len(), dataset.manifest().classes.len()), (count, 2), "{split}");
+    }
+}
+
+#[test]
+fn the_printed_command_packs_the_whole_of_market_1501() {
+    let bench = Bench::with(&[
+        "bounding_box_train/0002_c1s1_000451_03.jpg",
+        "bounding_box_train/0007_c2s3_070952_01.jpg",
+        "bounding_box_test/-1_c1s1_000401_03.jpg",
+        "bounding_box_test/0001_c1s2_037091_02.jpg",
+        "query/0001_c1s1_001051_00.jpg",
+        "gt_bbox/0001_c1s1_001051_00.jpg",
+    ]);
+    bench.file("gt_query/0001_c1s1_001051_00_good.mat", b"mat");
+    let ran = bench.pack(&[]).code(2).clean_error().says("it leaves out gt_bbox, gt_query");
+    run_printed(&bench, &ran, " packs each image with the number");
+    for (split, count) in [("bounding_box_train", 2), ("query", 1), ("bounding_box_test", 2)] {
+        let dataset = Dataset::open(bench.at("packed").join(split)).unwrap();
+        assert_eq!((dataset.len(), dataset.manifest().classes.len()), (count, 4), "{split}");
     }
 }
 

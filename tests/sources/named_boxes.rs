@@ -1,4 +1,4 @@
-//! Boxes from label files that name their classes, of all kinds.
+//! Boxes from label files that name their classes.
 
 use std::{
     collections::BTreeMap,
@@ -108,7 +108,7 @@ fn resized_images_have_resized_boxes() {
         let resized = [&options(kind)[..], &["--resize", "40x10"]].concat();
         if kind.name == "via" {
             // Its files have no sizes of images.
-            bench.pack(&resized).code(1).says("which --resize needs: pack without it, then resize by convert");
+            bench.pack(&resized).code(1).says("which --resize needs; pack without it, and let convert resize");
             let whole = bench.at("whole");
             bench.pack_to(&whole, &options(kind)).code(0);
             run(&["convert", path(&whole), path(&bench.dst()), "--resize", "40x10", "--force"]).code(0);

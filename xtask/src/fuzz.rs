@@ -196,7 +196,7 @@ fn pack_seeds() -> Result<()> {
 /// Seeds of the target `boxes`: a label file of each kind.
 fn seed_label_files(corpus: &Path) -> Result<()> {
     // The first byte picks the kind.
-    let seeds: [(&str, &[u8]); 6] = [
+    let seeds: [(&str, &[u8]); 11] = [
         ("yolo", b"\x000 0.5 0.5 0.5 0.25\n7 1 1 0 0\n"),
         ("polygons", b"\x012 0.1 0.2 0.5 0.1 0.4 0.9\n"),
         (
@@ -210,6 +210,22 @@ fn seed_label_files(corpus: &Path) -> Result<()> {
         ),
         ("csv", b"\x05image,xmin,ymin,xmax,ymax,class\n1.jpg,1,2,3,4.5,a\n"),
         ("plan", b"\x069 9 resized\n0 1 2 3 4.5"),
+        ("kitti", b"\x07Car 0 0 0 1 2 3 4.5 1 1 1 1 1 1 1\nDontCare 0 0 0 1 2 3 4.5 1 1 1 1 1 1 1 0.5\n"),
+        ("wider", b"\x081.jpg\n1\n1 2 3 4 0 0 0 1 0 0\n2.jpg\n0\n0 0 0 0 0 0 0 0 0 0\n"),
+        (
+            "cvat",
+            b"\x09<annotations><meta><job><labels><label><name>a</name></label></labels></job></meta><image name=\"1.jpg\" width=\"9\" height=\"9\">\
+            <box label=\"a\" xtl=\"1\" ytl=\"2\" xbr=\"3\" ybr=\"4\" rotation=\"9\"/><polygon label=\"b\" points=\"1,2;3,4;5,6.5\"/></image></annotations>",
+        ),
+        (
+            "via",
+            b"\x0a{\"_via_img_metadata\":{\"1.jpg7\":{\"filename\":\"1.jpg\",\"regions\":[{\"shape_attributes\":{\"name\":\"ellipse\",\"cx\":4,\"cy\":4,\
+            \"rx\":3,\"ry\":2,\"theta\":1},\"region_attributes\":{\"a\":{\"b\":true}}}]}}}",
+        ),
+        (
+            "scalabel",
+            b"\x0b{\"frames\":[{\"name\":\"1.jpg\",\"labels\":[{\"category\":\"a\",\"box2d\":{\"x1\":1,\"y1\":2,\"x2\":3,\"y2\":4}}]}]}",
+        ),
     ];
     seeds.into_iter().try_for_each(|(name, bytes)| write(&corpus.join(name), bytes))?;
     let coco = fs::read(root().join("fixtures/coco/annotations/instances_photos.json"));

@@ -64,7 +64,8 @@ pub use without::{apply_within, check, check_entropy, image_hash, mask_size, mov
 /// with [`Refused::NoDecodeFeature`].
 pub const HAS_DECODE: bool = cfg!(feature = "decode");
 
-/// Checks the variable `SHARDPACK_SIMD`, which names the instructions for decoding JPEGs: `scalar`, `sse2`, `avx2` or `avx512`.
+/// Checks the variable `SHARDPACK_SIMD`, which names the instructions for decoding JPEGs: `scalar`, `sse2`, `avx2` or `avx512`, on
+/// aarch64 `neon`.
 ///
 /// # Errors
 /// If it names others than those of this CPU.

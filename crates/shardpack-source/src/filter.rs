@@ -11,7 +11,8 @@ use super::{
 
 /// The glob of all files below `folder`, whose name may have the letters of globs.
 pub(crate) fn below(folder: &str) -> String {
-    format!("{}/**", globset::escape(folder))
+    // A backslash is an escape, too.
+    format!("{}/**", globset::escape(&folder.replace('\\', "\0")).replace('\0', "[\\\\]"))
 }
 
 /// As [`below`]; a name that is not UTF-8 is left as it is.

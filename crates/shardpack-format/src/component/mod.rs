@@ -75,7 +75,7 @@ impl Component {
         let name = match pattern.as_ref().and_then(Pattern::extension) {
             _ if conversion.is_some() && name.ends_with(".npy") => name,
             _ if conversion.is_some() => format!("{name}.npy"),
-            Some(extension) if !name.contains('.') && text.contains('=') && name != extension => {
+            Some(extension) if !name.contains('.') && text.contains('=') && !extension.eq_ignore_ascii_case(&name) => {
                 format!("{name}.{}", extension.to_ascii_lowercase())
             }
             _ => name,
@@ -464,6 +464,8 @@ mod tests {
         let column = Component::column_files("mask.png", "My masks").unwrap();
         assert_eq!(column.to_string(), "mask.png=column:My masks");
         assert_eq!(column.stored().to_string(), "mask.png=*.mask.png");
+        // As a manifest has `--with TXT`.
+        assert_eq!((of("TXT").to_string(), of("txt=*.TXT").name()), ("txt=*.TXT".to_owned(), "txt"));
         assert!(column.is_path() && column.has_slot() && column.path_of(b"", b"1.jpg").is_none());
         let listed = Component::of_list_values("multi_hot", &"|u1[3]".parse().unwrap(), "tags:|").unwrap();
         assert_eq!(listed.to_string(), "multi_hot.npy=list:|u1[3]:tags:|");

@@ -50,7 +50,7 @@ impl Level {
         all
     }
 
-    /// The level that `SHARDPACK_SIMD` names (`scalar`, `sse2`, `avx2` or `avx512`; `scalar` or `neon`), else the fastest of
+    /// The level that `SHARDPACK_SIMD` names (`scalar`, on x86-64 `sse2`, `avx2` or `avx512`, on aarch64 `neon`), else the fastest of
     /// this CPU. Read once.
     ///
     /// # Errors

@@ -60,7 +60,7 @@ impl Vector for Neon {
     #[inline(always)]
     fn load(blocks: &[&Block], row: usize) -> Self {
         let numbers = &blocks[0].as_chunks::<8>().0[row];
-        // A compiler makes one load of it.
+        // LLVM compiles this into one load.
         let half = |at: usize| {
             let number = |of: usize| u64::from(numbers[at + of] as u16) << (16 * of);
             neon!(vcreate_s16(number(0) | number(1) | number(2) | number(3)))

@@ -156,7 +156,10 @@ impl Surveyed {
         refuse_image_options(options, &found)?;
         selection::survey(source.as_ref(), &mut found, &first.survey, &first.walk.with, monitor)?;
         found.iter().try_for_each(check_folder)?;
-        split_sources::check_shared(source.as_ref(), &found)?;
+        // Labels in names of files are often persons or animals, and each split has its own.
+        if first.walk.label_pattern.is_none() {
+            split_sources::check_shared(source.as_ref(), &found)?;
+        }
         found.iter().try_for_each(|found| check_any(source.as_ref(), found))?;
         let sniffed = look_all(source.as_ref(), &found, is_copied)?;
         check_components_exist(&first.walk.components, &first.bytes.format.wanted.renames, &found)

@@ -31,10 +31,12 @@ struct File {
     is_annotated: bool,
     /// Shapes of the last image.
     shapes: usize,
+    /// The name of a label of the task.
+    label: String,
 }
 
 impl Visit for File {
-    fn start(&mut self, path: &[&str], attributes: &Attributes) -> Result<(), String> {
+    fn start(&mut self, path: &[&str], attributes: &Attributes<'_>) -> Result<(), String> {
         match *path {
             ["annotations"] if self.is_annotated => return Err("has two annotations".to_owned()),
             ["annotations"] => self.is_annotated = true,
@@ -48,63 +50,84 @@ impl Visit for File {
             }
             ["annotations", "image", kind] => {
                 self.shapes += 1;
-                add(&mut self.images, kind, self.shapes, attributes);
+                add(&mut self.images, kind, self.shapes, attributes)?;
             }
             _ => {}
         }
         Ok(())
     }
 
-    // The parts of a skeleton are labels in a label.
     fn end(&mut self, path: &[&str], text: &str) -> Result<(), String> {
-        if let ["annotations", "meta", .., "labels", "label", "name"] = path {
-            self.images.class(text);
+        match path {
+            ["annotations", "meta", .., "labels", "label", "name"] => text.clone_into(&mut self.label),
+            // A part of a skeleton, whose shapes are left out.
+            ["annotations", "meta", .., "labels", "label", "parent"] => self.label.clear(),
+            ["annotations", "meta", .., "labels", "label"] if !self.label.is_empty() => {
+                self.images.class(&std::mem::take(&mut self.label));
+            }
+            _ => {}
         }
         Ok(())
     }
 }
 
 /// Begins an image.
-fn begin(images: &mut Collected, attributes: &Attributes) -> Result<(), String> {
+fn begin(images: &mut Collected, attributes: &Attributes<'_>) -> Result<(), String> {
     let length = |name: &str| {
-        let parse = |text: &str| text.parse().map_err(|_| format!("an image whose {name} is {text:?}"));
-        attributes.get(name).map(parse).transpose()
+        let parse = |text: String| text.parse().map_err(|_| format!("an image whose {name} is {text:?}"));
+        attributes.get(name)?.map(parse).transpose()
     };
     let extent = Extent::of(length("width")?, length("height")?);
-    images.begin(attributes.get("name").unwrap_or_default(), extent)
+    images.begin(&attributes.get("name")?.unwrap_or_default(), extent)
 }
 
 /// Adds the shape with this number to the last image.
-fn add(images: &mut Collected, kind: &str, number: usize, attributes: &Attributes) {
+fn add(images: &mut Collected, kind: &str, number: usize, attributes: &Attributes<'_>) -> Result<(), String> {
     match kind {
         "box" | "polygon" | "ellipse" | "mask" => {}
-        "polyline" | "points" => return images.remark(&without_area(kind)),
-        "tag" | "skeleton" | "cuboid" => return images.remark(&format!("shapes of type {kind}, left out")),
-        other => return images.wrong(format!("shape {number}: {other} is unknown")),
+        "polyline" | "points" => {
+            images.remark(&without_area(kind));
+            return Ok(());
+        }
+        "tag" | "skeleton" | "cuboid" => {
+            images.remark(&format!("shapes of type {kind}, left out"));
+            return Ok(());
+        }
+        _ => {}
     }
-    let label = attributes.get("label").map(str::trim).filter(|label| !label.is_empty());
+    let what = format!("shape {number}");
+    let label = attributes.get("label")?.filter(|label| !label.is_empty());
     match (edges(kind, attributes), label) {
-        (Ok(edges), Some(label)) => images.object(label, edges),
-        (Ok(_), None) => images.wrong(format!("shape {number}: has no label")),
-        (Err(why), _) => images.wrong(format!("shape {number}: {why}")),
+        (Ok((edges, false)), Some(label)) => images.object(&what, &label, edges),
+        (Ok((edges, true)), Some(label)) => images.shape(&what, &label, edges),
+        (Ok(_), None) => images.wrong(format!("{what}: has no label")),
+        (Err(why), _) => images.wrong(format!("{what}: {why}")),
     }
+    Ok(())
 }
 
-/// Left, top, right and bottom edge of a shape.
-fn edges(kind: &str, attributes: &Attributes) -> Result<[f64; 4], String> {
+/// Left, top, right and bottom edge of a shape, and whether they lie around it.
+fn edges(kind: &str, attributes: &Attributes<'_>) -> Result<([f64; 4], bool), String> {
     let number = |name: &str| {
-        let text = attributes.get(name).ok_or_else(|| format!("a {kind} without {name}"))?;
+        let text = attributes.get(name)?.ok_or_else(|| format!("a {kind} without {name}"))?;
         text.parse::<f64>().map_err(|_| format!("{name} is {text:?}"))
     };
-    let degrees = if attributes.get("rotation").is_some() { number("rotation")? } else { 0.0 };
+    let degrees = if attributes.get("rotation")?.is_some() { number("rotation")? } else { 0.0 };
     Ok(match kind {
-        "ellipse" => around_ellipse([number("cx")?, number("cy")?], [number("rx")?, number("ry")?], degrees),
+        "box" => {
+            let edges = [number("xtl")?, number("ytl")?, number("xbr")?, number("ybr")?];
+            (turned(edges, degrees), degrees != 0.0)
+        }
+        "ellipse" => {
+            let (center, axes) = ([number("cx")?, number("cy")?], [number("rx")?, number("ry")?]);
+            (around_ellipse(center, axes, degrees)?, true)
+        }
         "mask" => {
             let [left, top] = [number("left")?, number("top")?];
-            [left, top, left + number("width")?, top + number("height")?]
+            ([left, top, left + number("width")?, top + number("height")?], false)
         }
         "polygon" => {
-            let text = attributes.get("points").ok_or("a polygon without points")?;
+            let text = attributes.get("points")?.ok_or("a polygon without points")?;
             let points = text.split(';').map(|point| {
                 let (x, y) = point.split_once(',')?;
                 Some([x.trim().parse().ok()?, y.trim().parse().ok()?])
@@ -113,9 +136,9 @@ fn edges(kind: &str, attributes: &Attributes) -> Result<[f64; 4], String> {
             if points.len() < 3 {
                 return Err(format!("a polygon of {} points, and it has at least 3", points.len()));
             }
-            around(points)
+            (around(points), false)
         }
-        _ => turned([number("xtl")?, number("ytl")?, number("xbr")?, number("ybr")?], degrees),
+        other => return Err(format!("{other} is unknown")),
     })
 }
 
@@ -138,7 +161,8 @@ mod tests {
     use super::*;
 
     const META: &str = "<version>1.1</version><meta><job><labels><label><name>car</name><color>#fff</color></label>\
-        <label><name>traffic &amp; light</name><attributes><attribute><name>state</name></attribute></attributes></label></labels></job></meta>";
+        <label><name>traffic &amp; light</name><attributes><attribute><name>state</name></attribute></attributes></label>\
+        <label><name>nose</name><parent>face</parent></label></labels></job></meta>";
 
     /// A file with these images.
     fn of(images: &str) -> Result<Images, String> {
@@ -157,6 +181,8 @@ mod tests {
             <box label="car" xtl="10" ytl="10" xbr="30" ybr="20" rotation="90"/>
             <polygon label="bus &amp; tram" points="5,6;7.5,3;1,9" z_order="0"></polygon>
             <ellipse label="car" cx="50" cy="50" rx="10" ry="5"/>
+            <ellipse label="car" cx="50" cy="50" rx="10" ry="5" rotation="90"/>
+            <ellipse label="car" cx="195" cy="2" rx="10" ry="5"/>
             <mask label="car" rle="1, 2" left="7" top="8" width="3" height="4"/>
             <polyline label="car" points="1,2;3,4"/><points label="car" points="1,2"/><tag label="car"/>
             <skeleton label="car"><points label="nose" points="1,2"/></skeleton>"#;
@@ -170,6 +196,8 @@ mod tests {
                 [15.0, 5.0, 25.0, 25.0],
                 [1.0, 3.0, 7.5, 9.0],
                 [40.0, 45.0, 60.0, 55.0],
+                [45.0, 40.0, 55.0, 60.0],
+                [185.0, 0.0, 200.0, 7.0],
                 [7.0, 8.0, 10.0, 12.0]
             ]
         );
@@ -186,10 +214,12 @@ mod tests {
             ("<box label='a' xtl='1' ytl='2' xbr='3'/>", "shape 1: a box without ybr"),
             ("<box label='a' xtl='1' ytl='2' xbr='x' ybr='4'/>", "shape 1: xbr is \"x\""),
             ("<box xtl='1' ytl='2' xbr='3' ybr='4'/>", "shape 1: has no label"),
-            ("<tag/><box label='a' xtl='1' ytl='2' xbr='300' ybr='4'/>", "object 1: a box from 1,2 to 300,4 leaves"),
-            ("<box label='a' xtl='3' ytl='2' xbr='1' ybr='4' rotation='1'/>", "object 1: a box of negative size"),
+            ("<tag/><box label='a' xtl='1' ytl='2' xbr='300' ybr='4'/>", "shape 2: a box from 1,2 to 300,4 leaves"),
+            ("<box label='a' xtl='3' ytl='2' xbr='1' ybr='4' rotation='1'/>", "shape 1: a box of negative size"),
             ("<polygon label='a' points='1,2;3,4'/>", "shape 1: a polygon of 2 points"),
             ("<polygon label='a' points='1,2;3;4,5'/>", "shape 1: points are"),
+            ("<ellipse label='a' cx='1' cy='2' rx='-3' ry='1'/>", "shape 1: a negative radius"),
+            ("<ellipse label='a' cx='300' cy='2' rx='3' ry='1'/>", "shape 1: a box from 297,1 to 303,3 leaves"),
             ("<cube label='a'/>", "shape 1: cube is unknown"),
         ] {
             let found = of(&image(shape)).unwrap();

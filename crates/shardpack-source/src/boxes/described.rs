@@ -20,7 +20,7 @@ pub(super) struct Class {
     pub name: String,
 }
 
-/// The edges of no point.
+/// The start of a fold over points.
 const NOTHING: [f64; 4] = [f64::INFINITY, f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY];
 
 /// The edges of the box around both boxes.
@@ -34,10 +34,16 @@ pub(super) fn around(points: impl IntoIterator<Item = [f64; 2]>) -> [f64; 4] {
 }
 
 /// The edges of the box around an ellipse with these half axes, turned clockwise by `degrees`.
-pub(super) fn around_ellipse([x, y]: [f64; 2], [across, down]: [f64; 2], degrees: f64) -> [f64; 4] {
+///
+/// # Errors
+/// If a half axis is negative.
+pub(super) fn around_ellipse([x, y]: [f64; 2], [across, down]: [f64; 2], degrees: f64) -> Result<[f64; 4], String> {
+    if across < 0.0 || down < 0.0 {
+        return Err("a negative radius".to_owned());
+    }
     let (sin, cos) = degrees.to_radians().sin_cos();
     let (wide, high) = ((across * cos).hypot(down * sin), (across * sin).hypot(down * cos));
-    [x - wide, y - high, x + wide, y + high]
+    Ok([x - wide, y - high, x + wide, y + high])
 }
 
 /// The remark on shapes of a kind that is no object.
@@ -71,6 +77,16 @@ impl Extent {
         match (width, height) {
             (Some(width @ 1..), Some(height @ 1..)) => Self::Pixels([width, height]),
             _ => Self::Unknown,
+        }
+    }
+
+    /// The part in the image of a box around a shape, which may leave the image though the shape was drawn in it. The right and the lower edge
+    /// stay if the size is unknown. A box outside of the image stays.
+    pub fn clip(self, [left, top, right, bottom]: [f64; 4]) -> [f64; 4] {
+        let [(across, _), (down, _)] = self.lengths();
+        match left < across && top < down && right > 0.0 && bottom > 0.0 {
+            true => [left.max(0.0), top.max(0.0), right.min(across), bottom.min(down)],
+            false => [left, top, right, bottom],
         }
     }
 

@@ -114,6 +114,8 @@ pub(super) struct Collected {
     images: Vec<Result<Described, String>>,
     by_name: HashMap<String, usize>,
     classes: BTreeMap<String, Arc<Class>>,
+    /// Remarks on the file.
+    pub remarks: BTreeMap<String, u64>,
 }
 
 impl Collected {
@@ -143,14 +145,19 @@ impl Collected {
         class
     }
 
-    /// Adds an object to the last image. The first wrong one makes the image wrong.
-    pub fn object(&mut self, class: &str, edges: [f64; 4]) {
+    /// Adds the object that the file calls `what` to the last image. The first wrong one makes the image wrong.
+    pub fn object(&mut self, what: &str, class: &str, edges: [f64; 4]) {
         let class = self.class(class);
         let Some(Ok(described)) = self.images.last_mut() else { return };
-        let number = described.objects.len() + 1;
         if let Err(why) = described.push(&class, edges) {
-            self.wrong(format!("object {number}: {why}"));
+            self.wrong(format!("{what}: {why}"));
         }
+    }
+
+    /// Adds an object with the box around its shape, clipped to the image.
+    pub fn shape(&mut self, what: &str, class: &str, edges: [f64; 4]) {
+        let extent = self.images.last().and_then(|image| image.as_ref().ok()).map_or(Extent::Unknown, |one| one.extent);
+        self.object(what, class, extent.clip(edges));
     }
 
     /// Makes the last image wrong.
@@ -169,7 +176,7 @@ impl Collected {
 
     /// The images of the file.
     pub fn images(self) -> Images {
-        Images::new(self.images, self.by_name, self.classes.into_values().collect(), BTreeMap::new())
+        Images::new(self.images, self.by_name, self.classes.into_values().collect(), self.remarks)
     }
 }
 

@@ -8,15 +8,18 @@
 use std::sync::Arc;
 
 use super::described::{Class, Described};
+use crate::list::json::BOM;
 
 /// The type of regions whose objects are not labelled.
 const UNLABELLED: &str = "DontCare";
 /// Words in a line, without and with a score.
 const WORDS: [usize; 2] = [15, 16];
 
-/// Whether `line` is an object of KITTI.
-pub(super) fn is_line(line: &str) -> bool {
-    object(line).is_ok()
+/// Whether a file begins with an object of KITTI; `None` if it has only blanks.
+pub(super) fn is_start(start: &[u8]) -> Option<bool> {
+    let start = start.strip_prefix(BOM).unwrap_or(start).trim_ascii_start();
+    let first = start.split(|byte| *byte == b'\n').next().filter(|line| !line.is_empty())?;
+    Some(std::str::from_utf8(first).is_ok_and(|line| object(line).is_ok()))
 }
 
 /// The type and the edges of the object in a line.
@@ -39,6 +42,7 @@ fn object(line: &str) -> Result<(&str, [f64; 4]), String> {
 /// The line, and the reason why it is no object.
 pub(super) fn parse(bytes: &[u8]) -> Result<Described, String> {
     let content = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
+    let content = content.strip_prefix('\u{feff}').unwrap_or(content);
     let mut described = Described::default();
     for (line, number) in content.lines().zip(1u64..).filter(|(line, _)| !line.trim().is_empty()) {
         let wrong = |why: String| format!("line {number}: {why}");
@@ -62,7 +66,7 @@ mod tests {
     #[test]
     fn lines_are_objects_with_types() {
         let text = format!(
-            "Car 0.00 0 -1.58 587.01 173.33 614.12 200.12 {REST}\n\nPerson_sitting 0.5 3 1.5 1 2 3 4 {REST} 0.9\n\
+            "\u{feff}Car 0.00 0 -1.58 587.01 173.33 614.12 200.12 {REST}\n\nPerson_sitting 0.5 3 1.5 1 2 3 4 {REST} 0.9\n\
              DontCare -1 -1 -10 503.89 169.71 590.61 190.13 -1 -1 -1 -1000 -1000 -1000 -10\n"
         );
         let found = parse(text.as_bytes()).unwrap();

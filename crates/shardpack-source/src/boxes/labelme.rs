@@ -52,7 +52,7 @@ impl Shape<'_> {
         }
         if let ("circle", [[x, y], [edge_x, edge_y], ..]) = (kind, self.points.as_slice()) {
             let radius = (edge_x - x).hypot(edge_y - y);
-            return Ok(Some(around_ellipse([*x, *y], [radius, radius], 0.0)));
+            return around_ellipse([*x, *y], [radius, radius], 0.0).map(Some);
         }
         Ok(Some(around(self.points.iter().copied())))
     }

@@ -70,9 +70,9 @@ pub(super) fn is_line(file: ObjectFile, line: &[u8]) -> bool {
     lines::parse_named(file, line, None).is_ok()
 }
 
-/// Whether `line` is an object in a label file of KITTI.
-pub(super) fn is_kitti(line: &[u8]) -> bool {
-    std::str::from_utf8(line).is_ok_and(kitti::is_line)
+/// Whether a file begins as a label file of KITTI; `None` if it has no objects.
+pub(super) fn is_kitti(start: &[u8]) -> Option<bool> {
+    kitti::is_start(start)
 }
 
 /// Whether a file of WIDER FACE begins so.
@@ -312,7 +312,7 @@ fn fits(reader: &dyn SampleReader, number: u64, extent: Extent, is_resized: bool
             _ if !is_resized => return Ok(()),
             Extent::Fractions => return Ok(()),
             Extent::Unknown => return Err(
-                "has no width and height of the image, which --resize needs: pack without it, then resize by convert"
+                "has no width and height of the image, which --resize needs; pack without it, and let convert resize"
                     .to_owned(),
             ),
             Extent::Pixels(size) => size,

@@ -1,6 +1,7 @@
 //! Scalabel: JSON with a list of frames, each with `name` and `labels`, in pixels of the images; BDD100K has its boxes in it.
 //!
-//! `box2d` is taken as left, top, right and bottom edge. Labels without it, as lanes are, are no objects; a remark counts them.
+//! `box2d` is taken as left, top, right and bottom edge; Scalabel's own export to COCO makes boxes of it that are a pixel wider and higher. Labels
+//! without it, as lanes are, and crowds are no objects; remarks count them.
 //!
 //! Specification: <https://doc.scalabel.ai/format.html>.
 
@@ -13,6 +14,7 @@ use super::{
     described::Extent,
     images::{Collected, Images, what},
 };
+use crate::list::json::BOM;
 
 #[derive(Deserialize)]
 struct Dataset<'a> {
@@ -52,6 +54,14 @@ struct Label<'a> {
     category: Option<Cow<'a, str>>,
     #[serde(default)]
     box2d: Option<Box2d>,
+    #[serde(default)]
+    attributes: Option<Attributes>,
+}
+
+#[derive(Deserialize)]
+struct Attributes {
+    #[serde(default)]
+    crowd: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -67,7 +77,7 @@ struct Box2d {
 /// # Errors
 /// The reason, if it is no JSON of Scalabel, or has no boxes. A wrong label makes only its image wrong.
 pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
     let none = |error| format!("is no list of frames of Scalabel: {error}");
     let Dataset { frames, config } = match bytes.trim_ascii_start().starts_with(b"[") {
         true => Dataset { frames: serde_json::from_slice(bytes).map_err(none)?, config: None },
@@ -100,8 +110,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
                 continue;
             };
             any_boxes = true;
+            if label.attributes.is_some_and(|attributes| attributes.crowd == Some(true)) {
+                images.remark("labels of crowds, left out");
+                continue;
+            }
             match label.category.as_deref().map(str::trim).filter(|name| !name.is_empty()) {
-                Some(class) => images.object(class, [x1, y1, x2, y2]),
+                Some(class) => images.object(&format!("label {number}"), class, [x1, y1, x2, y2]),
                 None => images.wrong(format!("label {number}: no category")),
             }
         }
@@ -120,7 +134,8 @@ mod tests {
         {"name": "a.jpg", "url": "x", "labels": [
             {"category": "car", "id": "1", "box2d": {"x1": 1, "y1": 2.5, "x2": 30, "y2": 40}, "attributes": {"occluded": false}},
             {"category": "lane", "poly2d": [{"vertices": [[1, 2]]}], "box2d": null},
-            {"category": "bus", "box2d": {"x1": 0, "y1": 0, "x2": 1280, "y2": 720}}]},
+            {"category": "bus", "box2d": {"x1": 0, "y1": 0, "x2": 1280, "y2": 720}, "attributes": {"crowd": false}},
+            {"category": "person", "box2d": {"x1": 0, "y1": 0, "x2": 9, "y2": 9}, "attributes": {"crowd": true}}]},
         {"name": "b.jpg", "labels": null}, {"name": "c.jpg"},
         {"name": "0001.jpg", "videoName": "v1", "labels": [{"box2d": {"x1": 1, "y1": 2, "x2": 3, "y2": 4}}]},
         {"name": "e.jpg", "labels": [{"category": "car", "box2d": {"x1": 1}}]}]"#;
@@ -135,7 +150,7 @@ mod tests {
             let one = of("train/a.jpg").unwrap();
             let objects: Vec<_> = one.objects.iter().map(|(class, edges)| (class.name.as_str(), *edges)).collect();
             assert_eq!(objects, [("car", [1.0, 2.5, 30.0, 40.0]), ("bus", [0.0, 0.0, 1280.0, 720.0])]);
-            assert_eq!((one.extent, one.remarks.into_values().sum::<u64>()), (extent, 1));
+            assert_eq!((one.extent, one.remarks.into_values().sum::<u64>()), (extent, 2));
             assert!(of("b.jpg").unwrap().objects.is_empty() && of("c.jpg").unwrap().objects.is_empty());
             assert_eq!(of("v1/0001.jpg").unwrap_err(), "label 1: no category");
             assert_eq!(of("e.jpg").unwrap_err(), "label 1: missing field `y1`");

@@ -2,7 +2,7 @@
 //! `_via_img_metadata`.
 //!
 //! Regions are a list, in version 1 an object. The class of a region is its only attribute, or, if the regions of the file have several,
-//! the one among them with a name of [`CLASSES`]. The box of a shape encloses it. Points and lines have no area and are no objects; a remark counts them.
+//! the first of [`CLASSES`]; a remark names it. The box of a shape encloses it. Points and lines have no area and are no objects; a remark counts them.
 //!
 //! Specification: <https://www.robots.ox.ac.uk/~vgg/software/via/docs/>.
 
@@ -15,10 +15,10 @@ use super::{
     described::{Extent, ONLY_CLASS, around, around_ellipse, without_area, without_class},
     images::{Collected, Images, what},
 };
-use crate::list::members::Members;
+use crate::list::{json::BOM, members::Members};
 
 /// Names of the attribute with the class, if regions have several attributes.
-const CLASSES: [&str; 6] = ["class", "label", "name", "category", "type", "object"];
+const CLASSES: [&str; 6] = ["class", "label", "category", "type", "object", "name"];
 /// The member of a project with the images.
 const PROJECT: &str = "_via_img_metadata";
 
@@ -76,10 +76,11 @@ impl Shape {
     /// # Errors
     /// The kind of a shape without area; or the reason why the shape is wrong.
     fn edges(&self) -> Result<[f64; 4], NoBox> {
+        let ellipse = |center, axes, degrees| around_ellipse(center, axes, degrees).map_err(NoBox::Wrong);
         Ok(match self {
             Self::Rect { x, y, width, height } => [*x, *y, x + width, y + height],
-            Self::Circle { cx, cy, r } => around_ellipse([*cx, *cy], [*r, *r], 0.0),
-            Self::Ellipse { cx, cy, rx, ry, theta } => around_ellipse([*cx, *cy], [*rx, *ry], theta.to_degrees()),
+            Self::Circle { cx, cy, r } => ellipse([*cx, *cy], [*r, *r], 0.0)?,
+            Self::Ellipse { cx, cy, rx, ry, theta } => ellipse([*cx, *cy], [*rx, *ry], theta.to_degrees())?,
             Self::Polygon { all_points_x, all_points_y } if all_points_x.len() != all_points_y.len() => {
                 return Err(NoBox::Wrong("a polygon with another number of x than of y".to_owned()));
             }
@@ -107,14 +108,13 @@ enum NoBox {
 /// # Errors
 /// The reason, if it is not of the annotator, or no attribute is the class. A wrong region makes only its image wrong.
 pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
     let none = |what: String| format!("is no file of VGG Image Annotator: {what}");
-    let of_project =
-        |members: &AllMembers<'_>| members.0.iter().find(|(name, _)| name == PROJECT).map(|one| one.1.get().to_owned());
     let top: AllMembers<'_> = serde_json::from_slice(bytes).map_err(|error| none(error.to_string()))?;
-    let inner = of_project(&top);
-    let members = match &inner {
-        Some(inner) => serde_json::from_str(inner).map_err(|error| none(format!("{PROJECT}: {}", what(&error))))?,
+    let members = match top.0.iter().find(|(name, _)| name == PROJECT) {
+        Some((_, inner)) => {
+            serde_json::from_str(inner.get()).map_err(|error| none(format!("{PROJECT}: {}", what(&error))))?
+        }
         None => top,
     };
     let mut read = Vec::with_capacity(members.0.len());
@@ -125,10 +125,15 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
     }
     let class = attribute(&read)?;
     let mut images = Collected::default();
+    if let Some((name, true)) = &class {
+        let regions = read.iter().filter_map(|(_, regions)| Some(regions.as_ref().ok()?.len() as u64)).sum();
+        images.remarks.insert(format!("regions whose attribute {name} is the class"), regions);
+    }
+    let class = class.as_ref().map(|(name, _)| name.as_str());
     for (name, regions) in read {
         images.begin(&name, Extent::Unknown)?;
         match regions {
-            Ok(regions) => regions.iter().zip(1..).for_each(|one| add(&mut images, one, class.as_deref())),
+            Ok(regions) => regions.iter().zip(1..).for_each(|one| add(&mut images, one, class)),
             Err(why) => images.wrong(why),
         }
     }
@@ -147,14 +152,14 @@ fn regions(text: &RawValue) -> Result<Vec<Region>, String> {
     }
 }
 
-/// The attribute with the class; `None` if no region has an attribute.
-fn attribute(images: &[(Cow<'_, str>, Result<Vec<Region>, String>)]) -> Result<Option<String>, String> {
+/// The attribute with the class, and whether there are others; `None` if no region has an attribute.
+fn attribute(images: &[(Cow<'_, str>, Result<Vec<Region>, String>)]) -> Result<Option<(String, bool)>, String> {
     let regions = images.iter().filter_map(|(_, regions)| regions.as_ref().ok()).flatten();
     let names: BTreeSet<&String> = regions.flat_map(|region| region.region_attributes.keys()).collect();
     let named = || CLASSES.iter().find_map(|class| names.iter().find(|name| name.eq_ignore_ascii_case(class)));
     match (names.first(), names.len()) {
-        (only, 0 | 1) => Ok(only.map(|name| (*name).clone())),
-        _ => named().map(|name| Some((*name).clone())).ok_or_else(|| {
+        (only, 0 | 1) => Ok(only.map(|name| ((*name).clone(), false))),
+        _ => named().map(|name| Some(((*name).clone(), true))).ok_or_else(|| {
             let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
             format!("regions have the attributes {}, and none is called {}", names.join(", "), CLASSES.join(", "))
         }),
@@ -163,20 +168,41 @@ fn attribute(images: &[(Cow<'_, str>, Result<Vec<Region>, String>)]) -> Result<O
 
 /// Adds a region with its number to the last image.
 fn add(images: &mut Collected, (region, number): (&Region, usize), attribute: Option<&str>) {
+    let called = format!("region {number}");
     let edges = match region.shape_attributes.edges() {
         Ok(edges) => edges,
         Err(NoBox::Area(kind)) => return images.remark(&without_area(kind)),
-        Err(NoBox::Wrong(why)) => return images.wrong(format!("region {number}: {why}")),
+        Err(NoBox::Wrong(why)) => return images.wrong(format!("{called}: {why}")),
     };
-    let Some(attribute) = attribute else {
-        images.remark(&without_class());
-        return images.object(ONLY_CLASS, edges);
+    let class = match attribute {
+        None => {
+            images.remark(&without_class());
+            Ok(ONLY_CLASS.to_owned())
+        }
+        Some(attribute) => class(region.region_attributes.get(attribute))
+            .ok_or_else(|| format!("{called}: its attribute {attribute} names no class")),
     };
-    let value = region.region_attributes.get(attribute);
-    match value.and_then(Value::as_str).map(str::trim).filter(|value| !value.is_empty()) {
-        Some(class) => images.object(class, edges),
-        None => images.wrong(format!("region {number}: its attribute {attribute} is no text")),
+    let is_round = matches!(region.shape_attributes, Shape::Circle { .. } | Shape::Ellipse { .. });
+    match class {
+        Ok(class) if is_round => images.shape(&called, &class, edges),
+        Ok(class) => images.object(&called, &class, edges),
+        Err(why) => images.wrong(why),
     }
+}
+
+/// The class that an attribute names: a text, a number, or the only checked box.
+fn class(value: Option<&Value>) -> Option<String> {
+    let name = match value? {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Number(number) => number.to_string(),
+        Value::Object(boxes) => {
+            let mut checked = boxes.iter().filter(|(_, is_checked)| **is_checked == Value::Bool(true));
+            let (name, _) = checked.next().filter(|_| checked.next().is_none())?;
+            name.clone()
+        }
+        _ => return None,
+    };
+    (!name.is_empty()).then_some(name)
 }
 
 #[cfg(test)]
@@ -213,6 +239,14 @@ mod tests {
             region(r#""name": "rect", "x": 1, "y": 2, "width": 3, "height": 4"#, cat),
             region(r#""name": "circle", "cx": 10, "cy": 20, "r": 2.5"#, r#""type": " dog ""#),
             region(r#""name": "ellipse", "cx": 10, "cy": 20, "rx": 2, "ry": 1, "theta": 0"#, cat),
+            region(
+                r#""name": "ellipse", "cx": 10, "cy": 1, "rx": 2, "ry": 1, "theta": 1.5707963267948966"#,
+                r#""type": 7"#,
+            ),
+            region(
+                r#""name": "rect", "x": 1, "y": 2, "width": 3, "height": 4"#,
+                r#""type": {"dog": true, "cat": false}"#,
+            ),
             region(r#""name": "polyline", "all_points_x": [1], "all_points_y": [1]"#, ""),
             region(r#""name": "point", "cx": 1, "cy": 2"#, cat),
         ];
@@ -225,7 +259,9 @@ mod tests {
                 [
                     named("cat", [1.0, 2.0, 4.0, 6.0]),
                     named("dog", [7.5, 17.5, 12.5, 22.5]),
-                    named("cat", [8.0, 19.0, 12.0, 21.0])
+                    named("cat", [8.0, 19.0, 12.0, 21.0]),
+                    named("7", [9.0, 0.0, 11.0, 3.0]),
+                    named("dog", [1.0, 2.0, 4.0, 6.0])
                 ]
             );
         }
@@ -235,8 +271,10 @@ mod tests {
     fn files_and_regions_that_are_wrong_are_errors() {
         let rect = r#""name": "rect", "x": 1, "y": 2, "width": 3, "height": 4"#;
         for (regions, why) in [
-            (vec![region(rect, r#""a": "x""#), region(rect, "")], "region 2: its attribute a is no text"),
-            (vec![region(rect, r#""a": """#)], "region 1: its attribute a is no text"),
+            (vec![region(rect, r#""a": "x""#), region(rect, "")], "region 2: its attribute a names no class"),
+            (vec![region(rect, r#""a": """#)], "region 1: its attribute a names no class"),
+            (vec![region(rect, r#""a": {"x": true, "y": true}"#)], "region 1: its attribute a names no class"),
+            (vec![region(r#""name": "circle", "cx": 1, "cy": 2, "r": -1"#, "")], "region 1: a negative radius"),
             (vec![region(r#""name": "polygon", "all_points_x": [1], "all_points_y": []"#, "")], "another number of x"),
             (vec![region(r#""name": "cube""#, "")], "regions: unknown variant `cube`"),
             (vec![region(r#""name": "rect", "x": 1"#, "")], "regions: missing field `y`"),

@@ -47,7 +47,7 @@ struct File {
 }
 
 impl Visit for File {
-    fn start(&mut self, path: &[&str], _: &Attributes) -> Result<(), String> {
+    fn start(&mut self, path: &[&str], _: &Attributes<'_>) -> Result<(), String> {
         match *path {
             ["annotation"] if self.is_annotation => return Err("has two annotations".to_owned()),
             ["annotation"] => self.is_annotation = true,

@@ -9,6 +9,7 @@ use super::{
     described::Extent,
     images::{Collected, Images},
 };
+use crate::list::json::BOM;
 
 /// The class of all objects.
 const CLASS: &str = "face";
@@ -19,7 +20,7 @@ const INVALID: usize = 7;
 
 /// Whether a file of many images begins so.
 pub(super) fn is_start(start: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(start);
+    let text = String::from_utf8_lossy(start.strip_prefix(BOM).unwrap_or(start));
     let mut lines = text.lines();
     let mut next = || lines.next().unwrap_or_default();
     let (path, count, face) = (next(), next(), next());
@@ -39,33 +40,31 @@ fn numbers(line: &str) -> Result<[f64; NUMBERS], String> {
 /// The line, and the reason why it is none of WIDER FACE. A box outside of its image makes only the image wrong.
 pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
     let content = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
+    let content = content.strip_prefix('\u{feff}').unwrap_or(content);
     let mut images = Collected::default();
     images.class(CLASS);
-    let mut lines = content.lines().zip(1u64..).filter(|(line, _)| !line.trim().is_empty());
+    let mut lines = content.lines().zip(1u64..).filter(|(line, _)| !line.trim().is_empty()).peekable();
     while let Some((path, at)) = lines.next() {
         let wrong = |at: u64, why: String| format!("line {at}: {why}");
         images.begin(path, Extent::Unknown).map_err(|why| wrong(at, why))?;
         let (count, at) = lines.next().ok_or_else(|| wrong(at, "no number of faces follows".to_owned()))?;
         let faces: u64 = count.trim().parse().map_err(|_| wrong(at, format!("{count:?} is no number of faces")))?;
-        for number in 0..faces.max(1) {
-            let Some((face, at)) = lines.next() else {
-                // A file may lack the zeros of an image without faces.
-                if faces == 0 {
-                    break;
-                }
-                return Err(wrong(at, format!("{faces} faces, and {number} follow")));
-            };
+        if faces == 0 {
+            // Some files lack the zeros of an image without faces.
+            if let Some((line, at)) = lines.next_if(|(line, _)| numbers(line).is_ok())
+                && numbers(line)? != [0.0; NUMBERS]
+            {
+                return Err(wrong(at, "a face of an image without faces".to_owned()));
+            }
+        }
+        for number in 0..faces {
+            let (face, at) = lines.next().ok_or_else(|| wrong(at, format!("{faces} faces, and {number} follow")))?;
             let face = numbers(face).map_err(|why| wrong(at, why))?;
             let [x, y, width, height, ..] = face;
-            if faces == 0 {
-                let is_nothing = face.iter().all(|number| *number == 0.0);
-                is_nothing.then_some(()).ok_or_else(|| wrong(at, "a face of an image without faces".to_owned()))?;
-                continue;
-            }
             if face[INVALID] == 1.0 {
                 images.remark("faces marked invalid, packed as the others");
             }
-            images.object(CLASS, [x, y, x + width, y + height]);
+            images.object(&format!("line {at}"), CLASS, [x, y, x + width, y + height]);
         }
     }
     Ok(images.images())
@@ -77,8 +76,8 @@ mod tests {
 
     #[test]
     fn faces_are_objects_of_images() {
-        let text = "0--Parade/0_Parade_1.jpg\n2\n449 330 122 149 0 0 0 0 0 0\n1 2 3 0 2 0 0 1 2 0\n\
-                    1--Handshaking/a.jpg\n0\n0 0 0 0 0 0 0 0 0 0\nb.jpg\n1\n1 2 -3 4 0 0 0 0 0 0\n";
+        let text = "\u{feff}0--Parade/0_Parade_1.jpg\n2\n449 330 122 149 0 0 0 0 0 0\n1 2 3 0 2 0 0 1 2 0\n\
+                    1--Handshaking/a.jpg\n0\n0 0 0 0 0 0 0 0 0 0\nc.jpg\n0\nb.jpg\n1\n1 2 -3 4 0 0 0 0 0 0\n";
         assert!(is_start(text.as_bytes()));
         let found = parse(text.as_bytes()).unwrap();
         let of = |path: &str| found.described(found.claim("", path).unwrap());
@@ -86,8 +85,8 @@ mod tests {
         let edges: Vec<_> = one.objects.iter().map(|(_, edges)| *edges).collect();
         assert_eq!(edges, [[449.0, 330.0, 571.0, 479.0], [1.0, 2.0, 4.0, 2.0]]);
         assert_eq!(one.remarks.into_values().sum::<u64>(), 1);
-        assert!(of("1--Handshaking/a.jpg").unwrap().objects.is_empty());
-        assert_eq!(of("b.jpg").unwrap_err(), "object 1: a box of negative size");
+        assert!(of("1--Handshaking/a.jpg").unwrap().objects.is_empty() && of("c.jpg").unwrap().objects.is_empty());
+        assert_eq!(of("b.jpg").unwrap_err(), "line 12: a box of negative size");
         assert!(parse(b"a.jpg\n0\n").is_ok() && parse(b"").is_ok());
     }
 
@@ -99,11 +98,10 @@ mod tests {
             ("a.jpg\n2\n1 2 3 4 0 0 0 0 0 0\n", "line 2: 2 faces, and 1 follow"),
             ("a.jpg\n1\n1 2 3 4\n", "line 3: 4 numbers, and a face has 10"),
             ("a.jpg\n0\n1 2 3 4 0 0 0 0 0 0\n", "line 3: a face of an image without faces"),
-            ("a.jpg\n0\na.jpg\n", "line 3: \"a.jpg\" is no number"),
             ("a.jpg\n0\n0 0 0 0 0 0 0 0 0 0\na.jpg\n0\n", "line 4: two images have the name \"a.jpg\""),
         ] {
             assert_eq!(parse(text.as_bytes()).map(|_| ()).unwrap_err(), why);
-            assert!(!is_start(b"a.jpg\nb.jpg\nc.jpg"));
         }
+        assert!(!is_start(b"a.jpg\nb.jpg\nc.jpg"));
     }
 }

@@ -1,6 +1,9 @@
-//! XML of label files: the text of elements.
+//! Reads label files in XML: elements, attributes and texts.
 
-use quick_xml::{Reader, XmlVersion, events::Event};
+use quick_xml::{
+    Reader, XmlVersion,
+    events::{BytesStart, Event},
+};
 
 /// Deepest element.
 const MAX_DEPTH: usize = 64;
@@ -13,7 +16,7 @@ pub(super) trait Visit {
     ///
     /// # Errors
     /// The reason, if the file is wrong.
-    fn start(&mut self, path: &[&str], attributes: &Attributes) -> Result<(), String>;
+    fn start(&mut self, path: &[&str], attributes: &Attributes<'_>) -> Result<(), String>;
 
     /// An element with this text ends.
     ///
@@ -22,12 +25,24 @@ pub(super) trait Visit {
     fn end(&mut self, path: &[&str], text: &str) -> Result<(), String>;
 }
 
-/// The attributes of an element: names and values.
-pub(super) struct Attributes(Vec<(String, String)>);
+/// The attributes of an element.
+pub(super) struct Attributes<'x>(&'x BytesStart<'x>);
 
-impl Attributes {
-    pub fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+impl Attributes<'_> {
+    /// The value of the attribute `name`, without blanks around it.
+    ///
+    /// # Errors
+    /// The reason, if the attributes are no XML.
+    pub fn get(&self, name: &str) -> Result<Option<String>, String> {
+        let wrong = |error: &dyn std::fmt::Display| format!("is no XML: {error}");
+        for attribute in self.0.attributes() {
+            let attribute = attribute.map_err(|error| wrong(&error))?;
+            if attribute.key.as_ref() == name.as_bytes() {
+                let value = attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|error| wrong(&error))?;
+                return Ok(Some(value.trim().to_owned()));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -52,16 +67,7 @@ pub(super) fn read(bytes: &[u8], visit: &mut dyn Visit) -> Result<(), String> {
                 }
                 path.push(String::from_utf8_lossy(start.local_name().as_ref()).into_owned());
                 text.clear();
-                let mut attributes = Attributes(Vec::new());
-                for attribute in start.attributes() {
-                    let attribute = attribute.map_err(|error| format!("is no XML: {error}"))?;
-                    let value = attribute
-                        .normalized_value(XmlVersion::Implicit1_0)
-                        .map_err(|error| format!("is no XML: {error}"))?;
-                    let name = String::from_utf8_lossy(attribute.key.as_ref()).into_owned();
-                    attributes.0.push((name, value.into_owned()));
-                }
-                visit.start(&names(&path), &attributes)?;
+                visit.start(&names(&path), &Attributes(&start))?;
             }
             Event::End(_) => {
                 visit.end(&names(&path), text.trim())?;

@@ -26,6 +26,8 @@ pub(super) const MAX_LOOKED: usize = 64;
 const OF_BOXES: &str = "several rows name one image, each with a box: each row is packed as an image; \
                         shardpack pack FOLDER DST --no-labels --with boxes=csv:LIST packs each image once, with its boxes, \
                         if LIST is the path from the folder of an image to the list";
+/// A column in tables of VGG Image Annotator.
+const OF_REGIONS: &[u8] = b"region_shape_attributes";
 /// Start of the names of folders that a column of this name numbers.
 const FOLD: &str = "fold";
 /// Numbers of a box.
@@ -83,6 +85,11 @@ pub(super) fn read(
     };
     let first = input.fill_buf().map_err(unreadable)?;
     let form = choose(first, &suggest, rows)?;
+    if first_line(first).windows(OF_REGIONS.len()).any(|window| window == OF_REGIONS) {
+        return Err(Error::usage(
+            "is a table of VGG Image Annotator with a row for each region: export JSON, and pack the folder with boxes=via:FILE.json",
+        ));
+    }
     if boxes::is_table(first) {
         rows.note(OF_BOXES.to_owned());
     }

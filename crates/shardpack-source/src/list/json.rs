@@ -3,7 +3,7 @@
 use shardpack_format::{Error, Result};
 
 /// UTF-8 byte order mark, which some programs write.
-pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
+pub(crate) const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Appends `raw`, which is valid JSON, without whitespace outside strings. Numbers and strings keep their spelling.
 pub(crate) fn compact(raw: &str, out: &mut Vec<u8>) {

@@ -1,10 +1,13 @@
 //! Kinds of files that describe an image, by the first bytes: the options that pack them.
 
-use super::{Files, Look};
+use super::{Files, Look, counterparts::join};
 use crate::boxes;
 
 /// Extensions of texts about an image.
 pub(super) const TEXTS: [&str; 4] = ["txt", "json", "xml", "caption"];
+
+/// Most label files that are looked into for an object.
+const MAX_EMPTY: usize = 64;
 
 /// The value of `--with` for files `PATTERN` with this extension in `folder`, where `PATTERN` is `before` and the name of the image; `name` is
 /// the component of files that are not parsed.
@@ -21,11 +24,15 @@ pub(super) fn option(look: &Look<'_>, folder: &str, extension: &str, before: &st
 /// The kind of label files with this extension among `files`, those in `folder`; `None` if they are something else.
 pub(super) fn kind(look: &Look<'_>, folder: &str, files: &Files, extension: &str) -> Option<&'static str> {
     let first = files.first_of(extension)?;
-    let start = look.start(&if folder.is_empty() { first } else { format!("{folder}/{first}") });
+    let start = look.start(&join(folder, &first));
     let has = |text: &[u8]| start.windows(text.len()).any(|window| window == text);
     match extension {
         "xml" => has(b"<annotation").then_some("voc"),
-        "txt" => boxes::is_kitti(start.split(|byte| *byte == b'\n').next().unwrap_or_default()).then_some("kitti"),
+        "txt" => {
+            // An image without objects has an empty file.
+            let names = files.0.iter().filter(|name| name.ends_with(".txt")).take(MAX_EMPTY);
+            names.into_iter().find_map(|name| boxes::is_kitti(&look.start(&join(folder, name))))?.then_some("kitti")
+        }
         "json" => (has(b"\"shapes\"") || has(b"\"version\"") && has(b"\"flags\"")).then_some("labelme"),
         _ => None,
     }

@@ -82,6 +82,10 @@ impl Images {
             images.sort_unstable();
             (images, look.files(&join(&beside[*at], below)).0)
         };
+        // Letters of patterns.
+        if beside.iter().any(|folder| folder.contains(['{', '}', '*'])) {
+            return None;
+        }
         let groups: Vec<relation::Group> = self.inner.iter().map(group).collect();
         let found = relation::find(&groups)?;
         let middle = match self.depth {
@@ -114,7 +118,7 @@ impl Images {
     }
 
     /// Names of the first level of folders below the places.
-    fn first_level(&self) -> Vec<String> {
+    pub fn first_level(&self) -> Vec<String> {
         let first = |(_, below): &(usize, String)| below.split('/').next().unwrap_or_default().to_owned();
         self.inner.iter().map(first).filter(|name| !name.is_empty()).collect()
     }
@@ -227,7 +231,7 @@ fn beside_images(
         // A folder that is left is no split, whatever its name (ISIC2018_Task1-2_Training_Input).
         options.extend((is_like_split(name) && options[0].0 != "--splits").then(|| ("--splits", "none".to_owned())));
     }
-    let is_plain = !of_splits && !images.is_nested() && names.len() == 2;
+    let is_plain = look.inside.is_empty() && !of_splits && !images.is_nested() && names.len() == 2;
     if is_plain && with.iter().all(|(_, value)| value.contains("/*.") && !value.starts_with("boxes=")) {
         // The question of class folders with the same files has these options.
         return None;

@@ -9,7 +9,7 @@ use shardpack_format::{Error, shell};
 
 use super::{
     Files,
-    split_masks::{EXTENSIONS, MARKS, Masks},
+    split_masks::{EXTENSIONS, MARKS, Masks, Side},
 };
 use crate::{Result, api::SourceListing, layout::pairs, listing::Listing, tree::Tree};
 
@@ -43,7 +43,9 @@ impl Counts {
         let images = samples - self.all.values().sum::<u64>();
         let fits = |((at, extension, _), with): (&(usize, usize, &str), u64)| {
             let all = self.all.get(&(*at, *extension)).copied().unwrap_or(0);
-            with * 2 > all && (with >= LEAST || with * 2 >= images)
+            // A name without a mark at its start is often a number, and matches by chance.
+            let least = if MARKS[*at].0 == Side::End { LEAST } else { u64::MAX };
+            with * 2 > all && (with >= least || with * 2 >= images)
         };
         let mut best = BTreeMap::<usize, (u64, Masks)>::new();
         for (form, with) in self.with.iter().filter(|(form, with)| fits((form, **with))) {
@@ -64,11 +66,42 @@ fn taken_apart(name: &[u8]) -> Option<(usize, usize, &str)> {
     MARKS.iter().enumerate().find_map(|(at, (side, text, _))| Some((at, extension, side.strip(stem, text)?)))
 }
 
+/// The extension of images of which most have the name of a JPEG beside them: `1.png` and `1.jpg`, as DenseDepth's copy of NYU Depth has them.
+fn of_same_name(found: &[SourceListing]) -> Option<&'static str> {
+    let (mut with, mut all) = ([0_u64; EXTENSIONS.len()], [0_u64; EXTENSIONS.len()]);
+    for one in found {
+        for samples in one.listing.samples_by_folder() {
+            let mut before: &[u8] = b"";
+            for name in samples.map(|number| one.listing.name(number)) {
+                let cut = |name: &[u8]| name.iter().rposition(|byte| *byte == b'.').unwrap_or(name.len());
+                let at =
+                    EXTENSIONS.iter().position(|one| one.as_bytes() == name.get(cut(name) + 1..).unwrap_or_default());
+                if let Some(at) = at {
+                    let is_jpeg = before.ends_with(b".jpg") || before.ends_with(b".jpeg");
+                    all[at] += 1;
+                    with[at] += u64::from(is_jpeg && before[..cut(before)] == name[..cut(name)]);
+                }
+                before = name;
+            }
+        }
+    }
+    let is_most = |at: &usize| with[*at] >= LEAST && with[*at] * 2 > all[*at];
+    (0..EXTENSIONS.len()).find(is_most).map(|at| EXTENSIONS[at])
+}
+
 /// Fails if images that are listed with classes have masks beside them.
 ///
 /// # Errors
 /// The error names the options that pack the masks with their images.
 pub(crate) fn refuse(tree: Tree<'_>, found: &[SourceListing]) -> Result<()> {
+    if let Some(extension) = of_same_name(found) {
+        return Err(Error::usage(format!("classes of images, with .{extension} files of the same names beside JPEGs"))
+            .in_file(tree.root)
+            .help(format!(
+                "--with {extension} --on-missing empty packs each image with its class and its .{extension} file; \
+                 --exclude '**/*.{extension}' leaves them out; --include '**' packs them as images"
+            )));
+    }
     let mut counts = Counts::default();
     for one in found {
         one.listing.samples_by_folder().iter().for_each(|samples| counts.add(&one.listing, samples));

@@ -18,6 +18,7 @@ pub(crate) mod listed;
 mod listed_masks;
 mod look;
 mod one_file;
+mod persons;
 mod relation;
 mod remaining;
 mod rows;
@@ -42,7 +43,7 @@ use look::{Files, Look, MAX_BELOW_SPLIT, MAX_SPLITS, ReadFolders, stem};
 pub(crate) use listed_masks::refuse as refuse_masks;
 
 /// Layouts in the order in which they are tried.
-const LAYOUTS: [Find; 24] = [
+const LAYOUTS: [Find; 25] = [
     stylegan::find,
     img2dataset::find,
     yolo::find,
@@ -50,6 +51,7 @@ const LAYOUTS: [Find; 24] = [
     cityscapes::find,
     annotated::find,
     anomalies::find,
+    persons::find,
     coco::find,
     split_coco::find,
     wider::find,

@@ -4,6 +4,8 @@
 
 use std::collections::HashSet;
 
+use shardpack_format::component::Component;
+
 use super::{
     Files, Found, INNER, LAYOUTS, Look, MAX_AROUND, MAX_SPLITS,
     counterparts::{Images, join},
@@ -11,7 +13,7 @@ use super::{
     look::READ_BYTES,
     on_missing, stem,
 };
-use crate::{boxes, filter, names};
+use crate::{boxes, names};
 
 /// Folders that files with annotations are in, beside the images.
 const FOLDERS: [&str; 3] = ["", "annotations", "labels"];
@@ -35,19 +37,11 @@ pub(super) struct Kind {
 pub(super) const COCO: Kind =
     Kind { extension: "json", with: "coco", is: |look, path, _| is_coco(&look.start(path)), lacks_empty: false };
 /// XML of CVAT.
-const CVAT: Kind = Kind {
-    extension: "xml",
-    with: "cvat",
-    is: |look, path, _| has_all(&look.start(path), &["<annotations", "<meta"]),
-    lacks_empty: false,
-};
+const CVAT: Kind =
+    Kind { extension: "xml", with: "cvat", is: |look, path, _| is_cvat(&look.start(path)), lacks_empty: false };
 /// JSON of VGG Image Annotator.
-const VIA: Kind = Kind {
-    extension: "json",
-    with: "via",
-    is: |look, path, _| has_all(&look.start(path), &["\"filename\"", "\"regions\""]),
-    lacks_empty: true,
-};
+const VIA: Kind =
+    Kind { extension: "json", with: "via", is: |look, path, _| is_via(&look.start(path)), lacks_empty: true };
 /// JSON of Scalabel.
 const SCALABEL: Kind = Kind {
     extension: "json",
@@ -55,9 +49,20 @@ const SCALABEL: Kind = Kind {
     is: |look, path, _| has_all(&look.start(path), &["\"name\"", "\"labels\"", "\"box2d\""]),
     lacks_empty: true,
 };
-/// Kinds that are recognised by their members.
+/// Kinds that are recognised by the names in them.
 pub(super) const DESCRIBED: [Kind; 4] = [COCO, CVAT, VIA, SCALABEL];
 pub(super) const CSV: Kind = Kind { extension: "csv", with: "csv", is: is_csv, lacks_empty: true };
+
+/// Whether a file that begins so is one of VGG Image Annotator; images without regions have attributes of the file.
+fn is_via(start: &[u8]) -> bool {
+    has_all(start, &["\"filename\"", "\"regions\""])
+        && (has(start, b"\"shape_attributes\"") || has(start, b"\"file_attributes\""))
+}
+
+/// Whether a file that begins so is one of CVAT for images; tracks are of a video.
+fn is_cvat(start: &[u8]) -> bool {
+    has_all(start, &["<annotations", "<meta"]) && !has(start, b"<track") && !has(start, b"<mode>interpolation")
+}
 
 /// Whether a file that begins so has all these texts.
 fn has_all(start: &[u8], texts: &[&str]) -> bool {
@@ -102,6 +107,8 @@ struct OneFile {
     images: String,
     /// Levels of folders above an image.
     levels: usize,
+    /// The option for the folders of the images.
+    folders: Option<(&'static str, String)>,
     file: String,
     /// Other files of the kind.
     others: Vec<String>,
@@ -111,12 +118,12 @@ struct OneFile {
 
 impl OneFile {
     fn found(&self, splits: Option<&[String]>) -> Found {
-        let Self { images, levels, file, others, with } = self;
+        let Self { levels, file, others, with, .. } = self;
         let mut options = Vec::new();
         if let Some(splits) = splits {
             options.push(("--splits", splits.join(",")));
-        } else if !images.is_empty() {
-            options.push(("--include", filter::below(images)));
+        } else if let Some(option) = &self.folders {
+            options.push(option.clone());
         }
         let kind = DESCRIBED.into_iter().find(|kind| kind.with == *with).unwrap_or(CSV);
         options.extend(kind.options(&format!("{}{file}", "../".repeat(*levels)), 0));
@@ -157,16 +164,20 @@ fn below(look: &Look<'_>) -> Option<OneFile> {
             paths.iter().filter(has_extension).take(MAX_FILES).filter(|path| (kind.is)(look, path, &in_folders));
         paths.cloned().collect()
     };
-    let one = |file: String, others: Vec<String>, with| OneFile { images, levels, file, others, with };
+    let folders = (!images.is_empty()).then(|| look.folders_option(&images, &found.first_level()));
+    let one = |file: String, others: Vec<String>, with| {
+        let path = Component::with(&format!("boxes={with}:{file}"));
+        path.is_ok().then_some(OneFile { images, levels, folders, file, others, with })
+    };
     let described = DESCRIBED.iter().flat_map(|kind| of_kind(kind).into_iter().map(|file| (file, kind.with)));
     let mut described: Vec<(String, &'static str)> = described.collect();
     if described.len() == 1 {
-        return described.pop().map(|(file, with)| one(file, Vec::new(), with));
+        return described.pop().and_then(|(file, with)| one(file, Vec::new(), with));
     }
     let mut of_csv = of_kind(&CSV);
     of_csv.sort_by_key(String::len);
     let is_clear = described.is_empty() && !of_csv.is_empty() && !lists_classes(look, &paths, &in_folders);
-    is_clear.then(|| one(of_csv.remove(0), of_csv, CSV.with))
+    is_clear.then(|| one(of_csv.remove(0), of_csv, CSV.with))?
 }
 
 fn has_extension(path: &str, extension: &str) -> bool {

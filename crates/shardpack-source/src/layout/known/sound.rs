@@ -26,60 +26,81 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     }
 }
 
-/// The layout of the folders in `above`: splits, or the source.
+/// The layout of the folders in `above`: splits, or the source. Sounds right in a folder go before those of speakers.
 fn below(look: &Look<'_>, above: &[String]) -> Option<Found> {
     let names = look.folders(&above[0]);
     if names.len() < 2 || names.len() > MAX_FOLDERS {
         return None;
     }
-    let (sounds, (extension, speakers)) =
-        names.iter().find_map(|name| Some((name, sounds_in(look, &above[0], name)?)))?;
-    let up = if speakers[0].is_empty() { ".." } else { "../.." };
+    let mut all: Vec<(&String, Sounds)> =
+        names.iter().filter_map(|name| Some((name, sounds_in(look, &above[0], name)?))).collect();
+    all.sort_by_key(|(_, sounds)| sounds.are_by_speaker);
+    let several = all.len() > 1;
+    all.into_iter().find_map(|(name, sounds)| beside(look, above, (name, &sounds), several))
+}
+
+/// The layout with the sounds in folders called `name`, if folders beside them have their texts.
+fn beside(look: &Look<'_>, above: &[String], (name, sounds): (&String, &Sounds), several: bool) -> Option<Found> {
     // Splits have speakers of their own.
-    let places: Vec<(&String, String)> = match speakers[0].is_empty() {
-        true => above.iter().map(|folder| (folder, String::new())).collect(),
-        false => {
-            let speakers = |folder: &String| look.folders(&join(folder, sounds));
+    let places: Vec<(&String, String)> = match sounds.are_by_speaker {
+        false => above.iter().map(|folder| (folder, String::new())).collect(),
+        true => {
+            let speakers = |folder: &String| look.folders(&join(folder, name));
             let all =
                 above.iter().flat_map(|folder| speakers(folder).into_iter().map(move |speaker| (folder, speaker)));
             all.take(MAX_SPEAKERS).collect()
         }
     };
-    let (mut with, mut all_lacking, mut others_have_sounds) = (Vec::new(), 0, false);
-    for other in names.iter().filter(|name| *name != sounds) {
-        others_have_sounds |= sounds_in(look, &above[0], other).is_some();
+    let (up, inner) = if sounds.are_by_speaker { ("../..", "{parent}/") } else { ("..", "") };
+    let (mut with, mut lacking, mut include) = (Vec::new(), u64::from(places.len() == MAX_SPEAKERS), None);
+    for other in look.folders(&above[0]).iter().filter(|other| *other != name) {
         let group = |(folder, speaker): &(&String, String)| -> Group {
-            let own = look.files(&join(&join(folder, sounds), speaker)).0;
-            let own = own.iter().filter(|name| name.ends_with(extension)).map(|name| stem(name).to_owned());
+            let own = look.files(&join(&join(folder, name), speaker)).0;
+            let own = own.iter().filter(|name| name.ends_with(sounds.extension)).map(|name| stem(name).to_owned());
             let texts = look.files(&join(&join(folder, other), speaker)).0.into_iter();
             let is_text = |name: &String| TEXTS.iter().any(|extension| name.ends_with(&format!(".{extension}")));
             (own.collect(), texts.filter(is_text).collect())
         };
-        let Some(found) = relation::find(&places.iter().map(group).collect::<Vec<_>>()) else { continue };
-        let below = if speakers[0].is_empty() { "" } else { "{parent}/" };
-        let value = format!("{}={up}/{other}/{below}{}", component(other), found.pattern);
+        let groups: Vec<Group> = places.iter().map(group).collect();
+        let Some(found) = relation::find(&groups) else { continue };
+        let value = format!("{}={up}/{other}/{inner}{}", component(other), found.pattern);
         if Component::with(&value).is_ok() {
             with.push(("--with", value));
-            all_lacking += found.lacking;
+            // Of several microphones, only one has texts.
+            let end = found.pattern.split_once("{stem-").and_then(|(_, rest)| rest.split_once('}')).map(|(end, _)| end);
+            let with_end =
+                |end: &str| groups.iter().flat_map(|(own, _)| own).filter(|stem| stem.ends_with(end)).count();
+            let all: usize = groups.iter().map(|(own, _)| own.len()).sum();
+            match end.map(|end| (end, with_end(end))) {
+                Some((end, count)) if (all - count) as u64 == found.lacking && found.lacking > 0 => {
+                    include = Some(format!("**/*{}.{}", globset::escape(end), sounds.extension));
+                }
+                _ => lacking += found.lacking,
+            }
         }
     }
-    let what = format!("sounds in {sounds}, and their texts beside it");
-    let mut options = vec![("--files", extension.to_owned())];
+    let others = if include.is_some() { "; sounds of other names have no text" } else { "" };
+    let what = format!("sounds in {name}, and their texts beside it{others}");
+    let mut options = vec![("--files", sounds.extension.to_owned())];
     if !above[0].is_empty() {
         options.push(("--splits", above.join(",")));
     }
-    if others_have_sounds {
-        options.push(("--include", filter::below(sounds)));
-    }
+    options.extend(include.or_else(|| several.then(|| filter::below(name))).map(|glob| ("--include", glob)));
     let is_any = !with.is_empty();
     options.extend(with);
-    options.extend(on_missing(all_lacking));
+    options.extend(on_missing(lacking));
     is_any.then(|| Found::new(what, options, "packs each sound with its text"))
 }
 
-/// The extension of the sounds in the folder `name` of `above`, if it has nothing else, and the folders of its speakers; one empty name if the
-/// sounds are right in it.
-fn sounds_in(look: &Look<'_>, above: &str, name: &str) -> Option<(&'static str, Vec<String>)> {
+/// Sounds in a folder.
+struct Sounds {
+    extension: &'static str,
+    /// Whether they are in folders of it.
+    are_by_speaker: bool,
+}
+
+/// The sounds in the folder `name` of `above`, if it has nothing else.
+fn sounds_in(look: &Look<'_>, above: &str, name: &str) -> Option<Sounds> {
     let folder = join(above, name);
     let only = |folder: &str| {
         let files = look.files(folder);
@@ -89,10 +110,7 @@ fn sounds_in(look: &Look<'_>, above: &str, name: &str) -> Option<(&'static str, 
         };
         SOUNDS.iter().find(is_it).copied()
     };
-    if let Some(extension) = only(&folder) {
-        return Some((extension, vec![String::new()]));
-    }
-    let speakers = look.folders(&folder);
-    let extension = only(&join(&folder, speakers.first()?))?;
-    Some((extension, speakers))
+    let of_speaker = || only(&join(&folder, look.folders(&folder).first()?));
+    let right_in = only(&folder).map(|extension| Sounds { extension, are_by_speaker: false });
+    right_in.or_else(|| of_speaker().map(|extension| Sounds { extension, are_by_speaker: true }))
 }

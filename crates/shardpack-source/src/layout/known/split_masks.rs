@@ -30,8 +30,8 @@ impl Side {
 
 use Side::{End, Start};
 
-/// How masks are called: the side, their text at it, and the texts of images that have a mask; images without such a text.
-pub(super) const MARKS: [(Side, &str, &[&str]); 19] = [
+/// Each row: the side of the mark, the mark of masks, and marks of their images; images may also have no mark.
+pub(super) const MARKS: [(Side, &str, &[&str]); 23] = [
     (End, "_mask", &["_sat", "_image", "_img", "_photo"]),
     (End, "-mask", &["-image"]),
     (End, "_seg", &["_image", "_img"]),
@@ -44,6 +44,8 @@ pub(super) const MARKS: [(Side, &str, &[&str]); 19] = [
     (End, "_maskcrop", &["_crop"]),
     (End, "_depthcrop", &["_crop"]),
     (End, "_trimap", &["_image", "_img"]),
+    (End, ".mask", &[".image", ".img"]),
+    (End, ".depth", &[".color", ".rgb"]),
     (Start, "mask_", &["image_", "img_"]),
     (Start, "mask-", &["image-", "img-"]),
     (Start, "seg_", &["image_", "img_"]),
@@ -51,6 +53,8 @@ pub(super) const MARKS: [(Side, &str, &[&str]); 19] = [
     (Start, "gt_", &["image_", "img_"]),
     (Start, "sync_depth_", &["rgb_"]),
     (Start, "depth_", &["rgb_", "color_", "image_", "img_"]),
+    (Start, "mask", &["image", "img"]),
+    (Start, "target", &["input", "image"]),
 ];
 /// Extensions of masks.
 pub(super) const EXTENSIONS: [&str; 5] = ["png", "gif", "jpg", "tif", "bmp"];
@@ -58,7 +62,7 @@ pub(super) const EXTENSIONS: [&str; 5] = ["png", "gif", "jpg", "tif", "bmp"];
 /// Most masks of an image.
 const MAX_MASKS: usize = 16;
 
-/// Masks of one name.
+/// A naming scheme of masks.
 pub(super) struct Masks {
     pub side: Side,
     /// The text of the name of an image; empty if masks have a longer name.
@@ -80,7 +84,16 @@ impl Masks {
             let mut all = std::iter::once("").chain(of_images.iter().copied()).flat_map(of);
             all.find(|masks| masks.fits(files))
         };
-        MARKS.iter().filter(|(side, text, _)| are_any(*side, text)).filter_map(of_text).collect()
+        let mut all: Vec<Self> =
+            MARKS.iter().filter(|(side, text, _)| are_any(*side, text)).filter_map(of_text).collect();
+        // `mask_1` has the mark `mask`, too.
+        let longer: Vec<(Side, &str)> = all.iter().map(|one| (one.side, one.text)).collect();
+        all.retain(|one| {
+            !longer.iter().any(|(side, text)| {
+                *side == one.side && side.strip(text, one.text).is_some_and(|rest| !rest.is_empty())
+            })
+        });
+        all
     }
 
     /// Whether most images in a folder have such a mask.
@@ -154,7 +167,7 @@ impl Masks {
             "" => "*".to_owned(),
             text => format!("{{stem-{text}}}"),
         };
-        let name = self.text.trim_matches(['_', '-']).replace('-', "_");
+        let name = self.text.trim_matches(['_', '-', '.']).replace('-', "_");
         let mut values = vec![format!("{name}={}.{}", self.side.join(&image, self.text), self.extension)];
         let names = files.iter().flat_map(|files| &files.0).map(|name| stem(name));
         let mut further: Vec<(&str, &str)> =
