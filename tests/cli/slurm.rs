@@ -28,13 +28,13 @@ part=
 for word; do case $word in */[0-9]*) [[ $word =~ ^[0-9]+/[0-9]+$ ]] && part=${word%/*};; esac; done
 hold=HOLDS/$part
 if [ "$1" != pack ] || [ ! -f "$hold" ]; then exec BINARY "$@"; fi
-told=
+told= pack=
 trap 'told=1; kill -TERM $pack; kill -CONT $pack' TERM
 first=$(cat "$hold")
-setsid nice -n 19 BINARY "$@" &
+setpriv --pdeathsig KILL setsid nice -n 19 BINARY "$@" &
 pack=$!
 until [ -e "$first" ] || ! kill -0 $pack 2>/dev/null; do :; done
-kill -STOP $pack && echo "$pack $$ $PPID" >"$hold.new" && mv "$hold.new" "$hold.held"
+[ -n "$told" ] || kill -STOP $pack && echo "$pack $$ $PPID" >"$hold.new" && mv "$hold.new" "$hold.held"
 while told=; wait $pack; code=$?; [ -n "$told" ]; do :; done
 echo $code >>"$hold.codes"
 exit $code

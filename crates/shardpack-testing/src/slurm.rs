@@ -118,7 +118,7 @@ impl Cluster {
         kill_process(Pid::from_raw(daemon).unwrap(), Signal::KILL).unwrap();
         for process in processes.iter().rev() {
             match kill_process(Pid::from_raw(*process).unwrap(), Signal::KILL) {
-                // If the parent of a group of stopped processes is gone, the kernel ends the group itself.
+                // The wrapper of a held part takes the part with it.
                 Err(Errno::SRCH) => {}
                 killed => killed.unwrap(),
             }
