@@ -113,7 +113,7 @@ pub struct SourceArgs {
     label_pattern: Option<String>,
     /// Files that belong to the sample of an image, separated by commas. EXT: beside the image, same name, this extension.
     /// NAME=PATTERN: beside it, as in mask=*_mask.png; or at a path from its folder, as in mask=../masks/*.png, with {stem} or *,
-    /// {name}, {dir} and {parent}. boxes=KIND:PATTERN: boxes and their class numbers from label files; KIND is yolo, yolo-seg,
+    /// {name}, {dir}, {parent} and {grandparent}. boxes=KIND:PATTERN: boxes and their class numbers from label files; KIND is yolo, yolo-seg,
     /// voc, labelme, coco, csv, kitti, wider, cvat, via or scalabel. boxes=coco: from the list of COCO that is packed
     #[arg(help_heading = crate::help::SOURCE, long, value_name = "EXT|NAME=PATTERN", value_delimiter = ',')]
     with: Vec<String>,

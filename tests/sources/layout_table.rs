@@ -23,7 +23,7 @@ const CVAT: &str = "<annotations><version>1.1</version><meta/><image id='0' name
 const VIA: &str = r#"{"1.jpg9": {"filename": "1.jpg", "regions": [{"shape_attributes": {"name": "rect", "x": 1, "y": 1, "width": 5, "height": 5}, "region_attributes": {}}]}, "2.jpg9": {"filename": "2.jpg", "regions": []}}"#;
 const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-pub const LAYOUTS: [Layout; 58] = [
+pub const LAYOUTS: [Layout; 59] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -309,6 +309,13 @@ pub const LAYOUTS: [Layout; 58] = [
         others: &[("mask_1.png", "mask"), ("mask_2.png", "mask")],
         components: &["mask.png"],
         splits: &[("", 2)],
+    },
+    Layout {
+        name: "COCO with lists called as splits, folders in splits",
+        images: &["train/v1/1.jpg", "train/v2/2.jpg", "val/v1/1.jpg"],
+        others: &[("train.json", COCO), ("val.json", COCO)],
+        components: BOXES,
+        splits: &[("train", 2), ("val", 1)],
     },
     Layout {
         name: "KITTI",

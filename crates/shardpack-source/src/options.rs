@@ -81,7 +81,7 @@ pub type Extensions = BTreeMap<String, BTreeSet<&'static str>>;
 /// The error for files of `kind` in a folder `name` outside the source that the user did not give.
 pub(super) fn unknown_folder(kind: &Component, name: &str) -> Error {
     Error::usage(format!("--with {}: no folder is called {name}", kind.with_value())).help(format!(
-        "--extra-root {name}=FOLDER gives it; without it, a pattern knows {{stem}}, {{name}}, {{dir}} and {{parent}}"
+        "--extra-root {name}=FOLDER gives it; without it, a pattern knows {{stem}}, {{name}}, {{dir}}, {{parent}} and {{grandparent}}"
     ))
 }
 

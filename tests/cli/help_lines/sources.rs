@@ -95,7 +95,7 @@ pub const ROWS: &[Row] = &[
         |bench| go(bench, &["$ cp -r SRC @m"]),
         "pack SRC DST --with mask={m}/{parent}/{name}.png",
         2,
-        "--extra-root m=FOLDER gives it; without it, a pattern knows {stem}, {name}, {dir} and {parent}",
+        "--extra-root m=FOLDER gives it; without it, a pattern knows {stem}, {name}, {dir}, {parent} and {grandparent}",
         &[
             "$ for i in @m/*/*.jpg; do mv $i $i.png; done",
             "pack SRC DST --extra-root m=@m --with mask={m}/{parent}/{name}.png",

@@ -53,7 +53,7 @@ impl Component {
 
     /// Files beside the images: `EXT` for those that are called as the image but for the extension, or `NAME=PATTERN`,
     /// where `*` in the pattern stands for the image's name without extension. A pattern with `/` or `{…}` is a path relative to the
-    /// image's folder, with `{stem}`, `{name}`, `{dir}` and `{parent}`. A name without extension gets that of the pattern.
+    /// image's folder, with `{stem}`, `{name}`, `{dir}`, `{parent}` and `{grandparent}`. A name without extension gets that of the pattern.
     ///
     /// # Errors
     /// When the name is none of a component, or the pattern none of a file.

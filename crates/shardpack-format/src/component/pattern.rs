@@ -26,6 +26,8 @@ enum Piece {
     Dir(Option<String>),
     /// `{parent}`: the name of its folder. `{parent-TEXT}`: without TEXT at its end or start.
     Parent(Option<String>),
+    /// `{grandparent}`: the name of the folder above its folder, and `{grandparent-TEXT}`.
+    Grandparent(Option<String>),
 }
 
 impl Piece {
@@ -42,12 +44,14 @@ impl Piece {
                 "name" => Self::Name,
                 "dir" => Self::Dir(None),
                 "parent" => Self::Parent(None),
+                "grandparent" => Self::Grandparent(None),
                 other => {
                     let (name, text) = other.split_once('-').filter(|(_, text)| !text.is_empty())?;
                     match name {
                         "stem" => Self::Stem(Some(text.to_owned())),
                         "dir" => Self::Dir(Some(text.to_owned())),
                         "parent" => Self::Parent(Some(text.to_owned())),
+                        "grandparent" => Self::Grandparent(Some(text.to_owned())),
                         _ => return None,
                     }
                 }
@@ -161,7 +165,7 @@ impl PathPattern {
             _ => Piece::parse(part),
         };
         let parts = parts.iter().copied().enumerate().map(piece).collect::<Option<Vec<_>>>().ok_or(
-            "a pattern knows {stem}, {name}, {dir} and {parent}: the image's name without and with its extension, the path of its folder in the source, and the name of this folder; and {stem-TEXT} and {parent-TEXT}, without TEXT at the end or start, and {dir-NAME}, the path without the folder NAME at its start",
+            "a pattern knows {stem}, {name}, {dir}, {parent} and {grandparent}: the image's name without and with its extension, the path of its folder in the source, the name of this folder, and of the folder above it; and {stem-TEXT} and {parent-TEXT}, without TEXT at the end or start, and {dir-NAME}, the path without the folder NAME at its start",
         )?;
         if must_name && !parts.iter().flatten().any(Piece::names_image) {
             return Err("a pattern names the image by *, {stem} or {name}");
@@ -188,13 +192,18 @@ impl PathPattern {
     }
 
     /// The path of the file for the image `name` in `folder`, both in the source; `None` if it leads out of the source, or the
-    /// image has not the text of `{stem-TEXT}`, `{parent-TEXT}` or `{dir-NAME}`.
+    /// image has not the text of `{stem-TEXT}`, `{parent-TEXT}` or `{dir-NAME}`, or no folder is above its folder.
     pub fn path_of(&self, folder: &[u8], name: &[u8]) -> Option<Vec<u8>> {
         let mut at: Vec<&[u8]> = folder.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
         let parent = at.last().copied().unwrap_or_default();
+        let grandparent = at.len().checked_sub(2).map(|above| at[above]);
         let kept = if self.root.is_some() { 0 } else { at.len().checked_sub(self.up)? };
         at.truncate(kept);
-        let filled = self.parts.iter().map(|part| filled(part, name, folder, parent)).collect::<Option<Vec<_>>>()?;
+        let filled = self
+            .parts
+            .iter()
+            .map(|part| filled(part, name, folder, (parent, grandparent)))
+            .collect::<Option<Vec<_>>>()?;
         let filled = filled.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
         Some(at.into_iter().chain(filled.iter().map(Vec::as_slice)).collect::<Vec<_>>().join(&b'/'))
     }
@@ -255,8 +264,8 @@ fn root_in(parts: &[&str]) -> Option<String> {
 pub(super) fn is_root_name(name: &str) -> bool {
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     let is_cut = |placeholder: &str| name.strip_prefix(placeholder).is_some_and(|rest| rest.starts_with('-'));
-    let is_placeholder =
-        Piece::parse(&format!("{{{name}}}")).is_some() || ["stem", "dir", "parent"].into_iter().any(is_cut);
+    let is_placeholder = Piece::parse(&format!("{{{name}}}")).is_some()
+        || ["stem", "dir", "parent", "grandparent"].into_iter().any(is_cut);
     !name.is_empty() && name.bytes().all(is_fine) && !is_placeholder
 }
 
@@ -265,13 +274,20 @@ fn has_text(part: &[Piece]) -> bool {
     part.iter().any(|piece| matches!(piece, Piece::Text(_)))
 }
 
-/// `part` with the values of its placeholders for the image `name` in `folder`, whose name is `parent`; `None` if the stem has no such text.
-fn filled(part: &[Piece], name: &[u8], folder: &[u8], parent: &[u8]) -> Option<Vec<u8>> {
+/// `part` with the values of its placeholders for the image `name` in `folder`, whose name is `parent`, in `grandparent`; `None` if a name has
+/// no such text.
+fn filled(
+    part: &[Piece],
+    name: &[u8],
+    folder: &[u8],
+    (parent, grandparent): (&[u8], Option<&[u8]>),
+) -> Option<Vec<u8>> {
     let stem = super::stem(name);
     let values = part.iter().map(|piece| match piece {
         Piece::Text(text) => Some(text.as_bytes()),
         Piece::Stem(cut) => without(stem, cut.as_ref()),
         Piece::Parent(cut) => without(parent, cut.as_ref()),
+        Piece::Grandparent(cut) => without(grandparent?, cut.as_ref()),
         Piece::Name => Some(name),
         Piece::Dir(None) => Some(folder),
         Piece::Dir(Some(cut)) => match folder.strip_prefix(cut.as_bytes())? {
@@ -312,7 +328,9 @@ mod tests {
 
     #[test]
     fn a_pattern_gives_the_file_of_an_image() {
-        let rows: [(&str, &str, &str, Option<&str>); 18] = [
+        let rows: [(&str, &str, &str, Option<&str>); 20] = [
+            ("../../{grandparent-2017}/*.xml", "a/train2017/b", "1.jpg", Some("a/train/1.xml")),
+            ("../{grandparent}/*.xml", "b", "1.jpg", None),
             ("../{parent-_images}_masks/*.png", "a/train_images", "1.jpg", Some("a/train_masks/1.png")),
             ("../{parent-A}B/*.png", "train", "1.jpg", None),
             ("{masks}/{parent}/*.png", "a/cat", "1.jpg", Some("{masks}/cat/1.png")),

@@ -115,13 +115,17 @@ impl Lists {
             .collect();
         let has_list = |name: &&String| sets.iter().any(|set| set == name);
         places(look).into_iter().find_map(|(folders, above)| {
-            let is_split = |name: &String| look.is_split(name) && look.has_images(&join(&above, name), 0);
-            let splits: Vec<String> = folders.into_iter().filter(is_split).collect();
+            let has_images = |name: &String, depth| look.has_images(&join(&above, name), depth);
+            let mut splits: Vec<String> = folders.into_iter().filter(|name| look.is_split(name)).collect();
+            // Right in the folders of splits, or one below (Objects365).
+            let depth = usize::from(!splits.iter().any(|name| has_images(name, 0)));
+            splits.retain(|name| has_images(name, depth));
+            let folder_of_split = ["{parent}", "{grandparent}"][depth];
             let (with, without): (Vec<_>, Vec<_>) = splits.iter().partition(has_list);
             // Folders of splits in the source: a list of names makes sources of them, and annotations are outside.
             let option = join(&above, "{split}");
-            let up = vec![".."; option.split('/').count()].join("/");
-            let path = join(folder, &format!("{before}{{parent}}{after}.{}", kind.extension));
+            let up = vec![".."; option.split('/').count() + depth].join("/");
+            let path = join(folder, &format!("{before}{folder_of_split}{after}.{}", kind.extension));
             let mut options = vec![("--splits", option)];
             options.extend(kind.options(&format!("{up}/{path}"), without.len() as u64));
             let names: Vec<&str> = without.into_iter().map(String::as_str).collect();
