@@ -201,6 +201,10 @@ fn refuse_what_are_no_classes(tree: Tree<'_>, found: &[SourceListing], options: 
     let is_open = options.guess && options.include.is_empty() && options.files.is_empty();
     if is_open && matches!(options.splits, Splits::Auto | Splits::Names(_)) {
         layout::known::refuse_masks(tree, found)?;
+        // Groups are the files of a name, with a payload that is asked for.
+        if !options.groups {
+            layout::known::refuse_same_names(tree, found)?;
+        }
     }
     Ok(())
 }

@@ -15,6 +15,13 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "masks_beside_images_of_classes_are_no_images_of_the_classes",
     ),
     (
+        "--with png --on-missing empty packs each image with its class and its .png file; --exclude '**/*.png' leaves them out; \
+         --include '**' packs them as images",
+        "--on-missing",
+        "tests/sources/known_layouts.rs",
+        "images_of_the_same_names_as_jpegs_are_no_images_of_a_class",
+    ),
+    (
         "choose another folder for the rows with spool",
         "choose another folder for the rows",
         "crates/shardpack-source/src/rows.rs",

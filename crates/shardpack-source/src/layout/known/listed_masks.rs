@@ -89,19 +89,29 @@ fn of_same_name(found: &[SourceListing]) -> Option<&'static str> {
     (0..EXTENSIONS.len()).find(is_most).map(|at| EXTENSIONS[at])
 }
 
+/// Fails if most images of a kind in classes have the name of a JPEG beside them.
+///
+/// # Errors
+/// The error names the options that pack them with the JPEGs.
+pub(crate) fn refuse_same_names(tree: Tree<'_>, found: &[SourceListing]) -> Result<()> {
+    match of_same_name(found) {
+        None => Ok(()),
+        Some(extension) => {
+            Err(Error::usage(format!("classes of images, with .{extension} files of the same names beside JPEGs"))
+                .in_file(tree.root)
+                .help(format!(
+                    "--with {extension} --on-missing empty packs each image with its class and its .{extension} file; \
+                 --exclude '**/*.{extension}' leaves them out; --include '**' packs them as images"
+                )))
+        }
+    }
+}
+
 /// Fails if images that are listed with classes have masks beside them.
 ///
 /// # Errors
 /// The error names the options that pack the masks with their images.
 pub(crate) fn refuse(tree: Tree<'_>, found: &[SourceListing]) -> Result<()> {
-    if let Some(extension) = of_same_name(found) {
-        return Err(Error::usage(format!("classes of images, with .{extension} files of the same names beside JPEGs"))
-            .in_file(tree.root)
-            .help(format!(
-                "--with {extension} --on-missing empty packs each image with its class and its .{extension} file; \
-                 --exclude '**/*.{extension}' leaves them out; --include '**' packs them as images"
-            )));
-    }
     let mut counts = Counts::default();
     for one in found {
         one.listing.samples_by_folder().iter().for_each(|samples| counts.add(&one.listing, samples));

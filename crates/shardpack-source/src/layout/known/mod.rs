@@ -40,7 +40,7 @@ use shardpack_format::{Error, shell, text};
 use crate::{Result, api::SourceListing, names, tree::Tree};
 use look::{Files, Look, MAX_BELOW_SPLIT, MAX_SPLITS, ReadFolders, stem};
 
-pub(crate) use listed_masks::refuse as refuse_masks;
+pub(crate) use listed_masks::{refuse as refuse_masks, refuse_same_names};
 
 /// Layouts in the order in which they are tried.
 const LAYOUTS: [Find; 25] = [
