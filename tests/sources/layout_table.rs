@@ -23,7 +23,7 @@ const CVAT: &str = "<annotations><version>1.1</version><meta/><image id='0' name
 const VIA: &str = r#"{"1.jpg9": {"filename": "1.jpg", "regions": [{"shape_attributes": {"name": "rect", "x": 1, "y": 1, "width": 5, "height": 5}, "region_attributes": {}}]}, "2.jpg9": {"filename": "2.jpg", "regions": []}}"#;
 const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-pub const LAYOUTS: [Layout; 59] = [
+pub const LAYOUTS: [Layout; 60] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -301,6 +301,17 @@ pub const LAYOUTS: [Layout; 59] = [
             ("study_1/sync_depth_00001.png", "depth"),
         ],
         components: &["sync_depth.png"],
+        splits: &[("", 3)],
+    },
+    Layout {
+        name: "7-Scenes",
+        images: &["seq-01/frame-000.color.png", "seq-01/frame-001.color.png", "seq-02/frame-000.color.png"],
+        others: &[
+            ("seq-01/frame-000.depth.png", "depth"),
+            ("seq-01/frame-001.depth.png", "depth"),
+            ("seq-02/frame-000.depth.png", "depth"),
+        ],
+        components: &["depth.png"],
         splits: &[("", 3)],
     },
     Layout {

@@ -325,6 +325,14 @@ fn run_printed(bench: &Bench, ran: &Ran, packs: &str) {
     assert!(made.status.success(), "{typed}: {}", String::from_utf8_lossy(&made.stderr));
 }
 
+/// Checks the numbers of samples in the splits of what [`run_printed`] packed, and of classes.
+fn assert_packed(bench: &Bench, splits: &[(&str, u64)], classes: usize) {
+    for (split, count) in splits {
+        let dataset = Dataset::open(bench.at("packed").join(split)).unwrap();
+        assert_eq!((dataset.len(), dataset.manifest().classes.len()), (*count, classes), "{split}");
+    }
+}
+
 #[test]
 fn the_printed_command_packs_speech_commands() {
     let bench = Bench::new();
@@ -339,10 +347,7 @@ fn the_printed_command_packs_speech_commands() {
     let ran = ran
         .says("classes of sounds, and lists of those for validation and test, without _background_noise_, _silence_");
     run_printed(&bench, &ran, " packs each sound");
-    for (split, count) in [("train", 5), ("validation", 2), ("test", 1)] {
-        let dataset = Dataset::open(bench.at("packed").join(split)).unwrap();
-        assert_eq!((dataset.len(), dataset.manifest().classes.len()), (count, 2), "{split}");
-    }
+    assert_packed(&bench, &[("train", 5), ("validation", 2), ("test", 1)], 2);
 }
 
 #[test]
@@ -358,31 +363,33 @@ fn the_printed_command_packs_the_whole_of_market_1501() {
     bench.file("gt_query/0001_c1s1_001051_00_good.mat", b"mat");
     let ran = bench.pack(&[]).code(2).clean_error().says("it leaves out gt_bbox, gt_query");
     run_printed(&bench, &ran, " packs each image with the number");
-    for (split, count) in [("bounding_box_train", 2), ("query", 1), ("bounding_box_test", 2)] {
-        let dataset = Dataset::open(bench.at("packed").join(split)).unwrap();
-        assert_eq!((dataset.len(), dataset.manifest().classes.len()), (count, 4), "{split}");
-    }
+    assert_packed(&bench, &[("bounding_box_train", 2), ("query", 1), ("bounding_box_test", 2)], 4);
 }
 
 #[test]
 fn the_printed_command_packs_wider_face() {
-    let bench = Bench::with(&[
-        "WIDER_train/images/0--Parade/1.jpg",
-        "WIDER_val/images/1--Riot/2.jpg",
-        "WIDER_test/images/1--Riot/3.jpg",
-    ]);
-    let list = |split: &str| format!("wider_face_split/wider_face_{split}_bbx_gt.txt");
-    bench.file(list("train"), b"0--Parade/1.jpg\n2\n1 1 5 5 0 0 0 0 0 0\n2 2 3 4 0 0 0 1 0 0\n");
-    bench.file(list("val"), b"1--Riot/2.jpg\n0\n0 0 0 0 0 0 0 0 0 0\n");
-    bench.file("wider_face_split/wider_face_test_filelist.txt", b"1--Riot/3.jpg\n");
-    let ran = bench.pack(&[]).code(2).clean_error();
-    let ran = ran.says("WIDER FACE: lists of its faces are in wider_face_split; WIDER_test has none");
-    run_printed(&bench, &ran, " packs each image with its faces");
-    let objects = |split: &str| objects(&bench.at("packed").join(split));
-    let two = [([1.0, 1.0, 6.0, 6.0], 0), ([2.0, 2.0, 5.0, 6.0], 0)];
-    assert_eq!(objects("train")["WIDER_train/images/0--Parade/1.jpg"], two);
-    assert!(
-        objects("val")["WIDER_val/images/1--Riot/2.jpg"].is_empty()
-            && objects("test")["WIDER_test/images/1--Riot/3.jpg"].is_empty()
-    );
+    let (train, val, test) = ("images/0--Parade/1.jpg", "images/1--Riot/2.jpg", "images/1--Riot/3.jpg");
+    // As it is published; as Kaggle unpacks it; and with only the lists in a folder of their name.
+    for (around, lists) in
+        [("", "wider_face_split"), ("twice", "wider_face_split"), ("", "wider_face_split/wider_face_split")]
+    {
+        let at = |split: &str, image: &str| match around {
+            "" => format!("WIDER_{split}/{image}"),
+            _ => format!("WIDER_{split}/WIDER_{split}/{image}"),
+        };
+        let paths = [at("train", train), at("val", val), at("test", test)];
+        let bench = Bench::with(&paths.each_ref().map(String::as_str));
+        let list = |split: &str| format!("{lists}/wider_face_{split}_bbx_gt.txt");
+        // A list may lack its last line end.
+        bench.file(list("train"), b"0--Parade/1.jpg\n2\n1 1 5 5 0 0 0 0 0 0\n2 2 3 4 0 0 0 1 0 0");
+        bench.file(list("val"), b"1--Riot/2.jpg\n0\n0 0 0 0 0 0 0 0 0 0\n");
+        bench.file(format!("{lists}/wider_face_test_filelist.txt"), b"1--Riot/3.jpg\n");
+        let ran = bench.pack(&[]).code(2).clean_error();
+        let ran = ran.says(&format!("WIDER FACE: lists of its faces are in {lists}; WIDER_test has none"));
+        run_printed(&bench, &ran, " packs each image with its faces");
+        let objects = |split: &str, path: &str| objects(&bench.at("packed").join(split))[path].clone();
+        let two = [([1.0, 1.0, 6.0, 6.0], 0), ([2.0, 2.0, 5.0, 6.0], 0)];
+        assert_eq!(objects("train", &paths[0]), two);
+        assert!(objects("val", &paths[1]).is_empty() && objects("test", &paths[2]).is_empty());
+    }
 }

@@ -30,10 +30,12 @@ pub fn chromium() -> Result<()> {
     install("Chromium", &["chromium"], &["chromium"])
 }
 
+/// Packages of an emulator of aarch64 and a linker for it.
+pub const EMULATOR: [&str; 3] = ["qemu-user", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"];
+
 /// Installs an emulator of aarch64 and a linker for it, under the rules of [`slurm`].
 pub fn emulator() -> Result<()> {
-    let packages = ["qemu-user", "gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross"];
-    install("QEMU", &["qemu-aarch64", "aarch64-linux-gnu-gcc"], &packages)
+    install("QEMU", &["qemu-aarch64", "aarch64-linux-gnu-gcc"], &EMULATOR)
 }
 
 fn install(name: &str, programs: &[&str], packages: &[&str]) -> Result<()> {

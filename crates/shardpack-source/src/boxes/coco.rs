@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use super::{
     described::{Class, Described, Extent},
     images::{Images, name_of, what},
+    without_mark,
 };
 
 #[derive(Deserialize)]
@@ -75,7 +76,7 @@ struct Category<'a> {
 /// # Errors
 /// The reason, if the file is not COCO, or has no boxes.
 pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let bytes = without_mark(bytes);
     let file: File<'_> = serde_json::from_slice(bytes).map_err(|error| format!("is no COCO: {error}"))?;
     let mut classes = BTreeMap::new();
     for category in &file.categories {

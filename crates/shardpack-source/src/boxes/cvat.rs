@@ -17,18 +17,14 @@ use super::{
 /// The reason, if it is no XML of CVAT, or one of a video. A wrong shape makes only its image wrong.
 pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
     let mut file = File::default();
-    xml::read(bytes, &mut file)?;
-    match file.is_annotated {
-        true => Ok(file.images.images()),
-        false => Err("has no annotations".to_owned()),
-    }
+    xml::read(bytes, "annotations", &mut file)?;
+    Ok(file.images.images())
 }
 
 /// What is known of a file so far.
 #[derive(Default)]
 struct File {
     images: Collected,
-    is_annotated: bool,
     /// Shapes of the last image.
     shapes: usize,
     /// The name of a label of the task.
@@ -38,9 +34,6 @@ struct File {
 impl Visit for File {
     fn start(&mut self, path: &[&str], attributes: &Attributes<'_>) -> Result<(), String> {
         match *path {
-            ["annotations"] if self.is_annotated => return Err("has two annotations".to_owned()),
-            ["annotations"] => self.is_annotated = true,
-            [root] => return Err(format!("has {root} at its top, and no annotations")),
             ["annotations", "track"] => {
                 return Err("has the tracks of a video: export \"CVAT for images\"".to_owned());
             }

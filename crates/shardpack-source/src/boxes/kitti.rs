@@ -7,8 +7,10 @@
 
 use std::sync::Arc;
 
-use super::described::{Class, Described};
-use crate::list::json::BOM;
+use super::{
+    described::{Class, Described},
+    text_of, without_mark,
+};
 
 /// The type of regions whose objects are not labelled.
 const UNLABELLED: &str = "DontCare";
@@ -17,7 +19,7 @@ const WORDS: [usize; 2] = [15, 16];
 
 /// Whether a file begins with an object of KITTI; `None` if it has only blanks.
 pub(super) fn is_start(start: &[u8]) -> Option<bool> {
-    let start = start.strip_prefix(BOM).unwrap_or(start).trim_ascii_start();
+    let start = without_mark(start).trim_ascii_start();
     let first = start.split(|byte| *byte == b'\n').next().filter(|line| !line.is_empty())?;
     Some(std::str::from_utf8(first).is_ok_and(|line| object(line).is_ok()))
 }
@@ -41,8 +43,7 @@ fn object(line: &str) -> Result<(&str, [f64; 4]), String> {
 /// # Errors
 /// The line, and the reason why it is no object.
 pub(super) fn parse(bytes: &[u8]) -> Result<Described, String> {
-    let content = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
-    let content = content.strip_prefix('\u{feff}').unwrap_or(content);
+    let content = text_of(bytes)?;
     let mut described = Described::default();
     for (line, number) in content.lines().zip(1u64..).filter(|(line, _)| !line.trim().is_empty()) {
         let wrong = |why: String| format!("line {number}: {why}");

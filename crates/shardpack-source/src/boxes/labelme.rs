@@ -10,7 +10,10 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::described::{Class, Described, Extent, around, around_ellipse, enclose, without_area};
+use super::{
+    described::{Class, Described, Extent, around, around_ellipse, enclose, without_area},
+    without_mark,
+};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -67,7 +70,7 @@ impl Shape<'_> {
 /// # Errors
 /// The reason, with the number of the shape.
 pub(super) fn parse(bytes: &[u8]) -> Result<Described, String> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let bytes = without_mark(bytes);
     let file: File<'_> = serde_json::from_slice(bytes).map_err(|error| format!("is no file of LabelMe: {error}"))?;
     let mut described = Described { extent: Extent::of(file.image_width, file.image_height), ..Described::default() };
     let mut objects: Vec<(usize, &str, [f64; 4])> = Vec::new();

@@ -2,7 +2,7 @@
 
 use shardpack_format::{component::ObjectFile, size, text};
 
-use super::Object;
+use super::{Object, text_of};
 
 /// Distance from the image, in widths or heights, at which an edge is still a rounding error of the file.
 pub(super) const ROUNDING: f64 = 1e-2;
@@ -12,8 +12,7 @@ pub(super) const ROUNDING: f64 = 1e-2;
 /// # Errors
 /// The line, and the reason why it is no object.
 pub(super) fn parse_named(file: ObjectFile, bytes: &[u8], names: Option<u64>) -> Result<Vec<Object>, String> {
-    let content = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
-    let content = content.strip_prefix('\u{feff}').unwrap_or(content);
+    let content = text_of(bytes)?;
     let lines = content.lines().zip(1u64..).filter(|(line, _)| !line.trim().is_empty());
     let named = |object: Object| match names.filter(|names| object.class.cast_unsigned() >= *names) {
         Some(names) => Err(format!("class {}, and the source names {}", object.class, size::counted(names, "class"))),

@@ -213,11 +213,13 @@ impl Many {
         if let Some(image) = images.claim(prefix, &String::from_utf8_lossy(path)) {
             return Ok(Some((InMany { file, image }, images.extent(image))));
         }
-        let why = format!("is not among the images of {shown}; --on-missing empty packs such images without objects");
+        let why = format!("is not among the images of {shown}");
         match on_missing {
             Some(OnMissing::Empty) => Ok(None),
             Some(OnMissing::Skip) => Err(Refused { fate: Fate::Filtered, why }),
-            Some(OnMissing::Error) | None => Err(refused(why)),
+            Some(OnMissing::Error) | None => {
+                Err(refused(format!("{why}; --on-missing empty packs such images without objects")))
+            }
         }
     }
 

@@ -37,6 +37,7 @@ use crate::{
     companions::Refused,
     component_table::{Cell, ComponentTable, Interner},
     ledger::{Fate, Unpacked, order},
+    list::json::BOM,
     listing::Listing,
     monitor::{Monitor, Phase},
     options::{Options, Splits},
@@ -53,6 +54,9 @@ const MAX_LINES_BYTES: u32 = 16 << 20;
 const MAX_FILE_BYTES: u32 = 64 << 20;
 /// Images between two looks at a cancellation.
 const CHECKED: u64 = 256;
+/// Why a file without the size of its image is refused if images are resized.
+const NO_SIZE: &str =
+    "has no width and height of the image, which --resize needs; pack without it, and let convert resize";
 /// First bytes of an image in which its size is looked for.
 const HEADER_BYTES: usize = 64 << 10;
 
@@ -81,6 +85,17 @@ pub(super) fn is_wider(start: &[u8]) -> bool {
 }
 
 pub(super) use table::{has_repeated, images_of_table, is_table};
+
+/// The text of a file, without its byte order mark.
+fn text_of(bytes: &[u8]) -> Result<&str, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+/// A file in JSON or CSV without its byte order mark.
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(BOM).unwrap_or(bytes)
+}
 
 /// Parses a label file of one image whose classes have names.
 fn described_in(file: ObjectFile, bytes: &[u8]) -> Result<Described, String> {
@@ -306,17 +321,13 @@ fn label_file(
 
 /// Fails if the image of sample `number` is resized later, and may have another size than its label file has for it.
 fn fits(reader: &dyn SampleReader, number: u64, extent: Extent, is_resized: bool) -> Result<(), String> {
-    let size =
-        match extent {
-            // Checked when the image is packed.
-            _ if !is_resized => return Ok(()),
-            Extent::Fractions => return Ok(()),
-            Extent::Unknown => return Err(
-                "has no width and height of the image, which --resize needs; pack without it, and let convert resize"
-                    .to_owned(),
-            ),
-            Extent::Pixels(size) => size,
-        };
+    let size = match extent {
+        // Checked when the image is packed.
+        _ if !is_resized => return Ok(()),
+        Extent::Fractions => return Ok(()),
+        Extent::Unknown => return Err(NO_SIZE.to_owned()),
+        Extent::Pixels(size) => size,
+    };
     let mut first = vec![0; HEADER_BYTES];
     let read = reader.peek(number, &mut first, Look::Start).ok().flatten().unwrap_or(0);
     let Header { width, height, .. } = Header::parse(&first[..read]);

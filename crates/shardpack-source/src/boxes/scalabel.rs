@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 use super::{
     described::Extent,
     images::{Collected, Images, what},
+    without_mark,
 };
-use crate::list::json::BOM;
 
 #[derive(Deserialize)]
 struct Dataset<'a> {
@@ -77,7 +77,7 @@ struct Box2d {
 /// # Errors
 /// The reason, if it is no JSON of Scalabel, or has no boxes. A wrong label makes only its image wrong.
 pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
-    let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
+    let bytes = without_mark(bytes);
     let none = |error| format!("is no list of frames of Scalabel: {error}");
     let Dataset { frames, config } = match bytes.trim_ascii_start().starts_with(b"[") {
         true => Dataset { frames: serde_json::from_slice(bytes).map_err(none)?, config: None },

@@ -17,6 +17,7 @@ use super::{
     columns::{Columns, is_yes},
     described::{Class, Described, Extent, ONLY_CLASS, without_class},
     images::Images,
+    without_mark,
 };
 use crate::{
     layout::Likeness,
@@ -186,7 +187,7 @@ impl<'b> Opened<'b> {
     /// # Errors
     /// The reason, if it has no columns of images and boxes.
     fn new(bytes: &'b [u8]) -> Result<Self, String> {
-        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let bytes = without_mark(bytes);
         let mut records = Records::with_delimiter(bytes, delimiter(bytes));
         let first_line = records.next().map_err(|error| error.to_string())?.ok_or("is empty")?;
         let first = records.fields();

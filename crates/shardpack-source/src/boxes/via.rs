@@ -14,8 +14,9 @@ use serde_json::{Value, value::RawValue};
 use super::{
     described::{Extent, ONLY_CLASS, around, around_ellipse, without_area, without_class},
     images::{Collected, Images, what},
+    without_mark,
 };
-use crate::list::{json::BOM, members::Members};
+use crate::list::members::Members;
 
 /// Names of the attribute with the class, if regions have several attributes.
 const CLASSES: [&str; 6] = ["class", "label", "category", "type", "object", "name"];
@@ -108,7 +109,7 @@ enum NoBox {
 /// # Errors
 /// The reason, if it is not of the annotator, or no attribute is the class. A wrong region makes only its image wrong.
 pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
-    let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
+    let bytes = without_mark(bytes);
     let none = |what: String| format!("is no file of VGG Image Annotator: {what}");
     let top: AllMembers<'_> = serde_json::from_slice(bytes).map_err(|error| none(error.to_string()))?;
     let members = match top.0.iter().find(|(name, _)| name == PROJECT) {

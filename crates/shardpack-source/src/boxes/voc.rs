@@ -34,14 +34,13 @@ const EDGES: [&str; 4] = ["xmin", "ymin", "xmax", "ymax"];
 /// The reason, with the number of the object.
 pub(super) fn parse(bytes: &[u8]) -> Result<Described, String> {
     let mut file = File::default();
-    xml::read(bytes, &mut file)?;
+    xml::read(bytes, "annotation", &mut file)?;
     file.finish()
 }
 
 /// The members of a file that decide its objects.
 #[derive(Default)]
 struct File {
-    is_annotation: bool,
     size: [Option<u32>; 2],
     objects: Vec<Found>,
 }
@@ -49,9 +48,6 @@ struct File {
 impl Visit for File {
     fn start(&mut self, path: &[&str], _: &Attributes<'_>) -> Result<(), String> {
         match *path {
-            ["annotation"] if self.is_annotation => return Err("has two annotations".to_owned()),
-            ["annotation"] => self.is_annotation = true,
-            [root] => return Err(format!("has {root} at its top, and no annotation")),
             ["annotation", "object"] => self.objects.push(Found::default()),
             ["annotation", "object", "bndbox"] | ["annotation", "object", "part", "bndbox"] => {}
             [.., last] if last.eq_ignore_ascii_case("object") || last.eq_ignore_ascii_case("bndbox") => {
@@ -102,9 +98,6 @@ impl Visit for File {
 
 impl File {
     fn finish(self) -> Result<Described, String> {
-        if !self.is_annotation {
-            return Err("has no annotation".to_owned());
-        }
         let [width, height] = self.size;
         let mut described = Described { extent: Extent::of(width, height), ..Described::default() };
         for (object, number) in self.objects.into_iter().zip(1..) {

@@ -8,8 +8,8 @@
 use super::{
     described::Extent,
     images::{Collected, Images},
+    text_of, without_mark,
 };
-use crate::list::json::BOM;
 
 /// The class of all objects.
 const CLASS: &str = "face";
@@ -20,7 +20,7 @@ const INVALID: usize = 7;
 
 /// Whether a file of many images begins so.
 pub(super) fn is_start(start: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(start.strip_prefix(BOM).unwrap_or(start));
+    let text = String::from_utf8_lossy(without_mark(start));
     let mut lines = text.lines();
     let mut next = || lines.next().unwrap_or_default();
     let (path, count, face) = (next(), next(), next());
@@ -39,8 +39,7 @@ fn numbers(line: &str) -> Result<[f64; NUMBERS], String> {
 /// # Errors
 /// The line, and the reason why it is none of WIDER FACE. A box outside of its image makes only the image wrong.
 pub(super) fn parse(bytes: &[u8]) -> Result<Images, String> {
-    let content = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
-    let content = content.strip_prefix('\u{feff}').unwrap_or(content);
+    let content = text_of(bytes)?;
     let mut images = Collected::default();
     images.class(CLASS);
     let mut lines = content.lines().zip(1u64..).filter(|(line, _)| !line.trim().is_empty()).peekable();

@@ -5,6 +5,8 @@ use quick_xml::{
     events::{BytesStart, Event},
 };
 
+use super::text_of;
+
 /// Deepest element.
 const MAX_DEPTH: usize = 64;
 /// Encodings whose text is read as UTF-8.
@@ -46,16 +48,15 @@ impl Attributes<'_> {
     }
 }
 
-/// Reads a file.
+/// Reads a file whose only element at the top is `root`.
 ///
 /// # Errors
-/// The reason, if it is no XML, or the first error of `visit`.
-pub(super) fn read(bytes: &[u8], visit: &mut dyn Visit) -> Result<(), String> {
-    let content = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
-    let content = content.strip_prefix('\u{feff}').unwrap_or(content);
+/// The reason, if it is no such XML, or the first error of `visit`.
+pub(super) fn read(bytes: &[u8], root: &str, visit: &mut dyn Visit) -> Result<(), String> {
+    let content = text_of(bytes)?;
     let mut reader = Reader::from_str(content);
     reader.config_mut().expand_empty_elements = true;
-    let (mut path, mut text) = (Vec::<String>::new(), String::new());
+    let (mut path, mut text, mut has_root) = (Vec::<String>::new(), String::new(), false);
     fn names(path: &[String]) -> Vec<&str> {
         path.iter().map(String::as_str).collect()
     }
@@ -67,6 +68,10 @@ pub(super) fn read(bytes: &[u8], visit: &mut dyn Visit) -> Result<(), String> {
                 }
                 path.push(String::from_utf8_lossy(start.local_name().as_ref()).into_owned());
                 text.clear();
+                if let [top] = &path[..] {
+                    check_root(top, root, has_root)?;
+                    has_root = true;
+                }
                 visit.start(&names(&path), &Attributes(&start))?;
             }
             Event::End(_) => {
@@ -98,8 +103,18 @@ pub(super) fn read(bytes: &[u8], visit: &mut dyn Visit) -> Result<(), String> {
             _ => {}
         }
     }
-    match path.is_empty() {
-        true => Ok(()),
-        false => Err(format!("ends inside of {}", path.join("/"))),
+    match (path.is_empty(), has_root) {
+        (false, _) => Err(format!("ends inside of {}", path.join("/"))),
+        (true, false) => Err(format!("has no {root}")),
+        (true, true) => Ok(()),
+    }
+}
+
+/// Fails if the element `top` at the top is not `root`, or there was one before it.
+fn check_root(top: &str, root: &str, has_root: bool) -> Result<(), String> {
+    match (top == root, has_root) {
+        (true, false) => Ok(()),
+        (true, true) => Err("has two annotations".to_owned()),
+        (false, _) => Err(format!("has {top} at its top, and no {root}")),
     }
 }

@@ -1,6 +1,6 @@
 //! Kinds of files that describe an image, by the first bytes: the options that pack them.
 
-use super::{Files, Look, counterparts::join};
+use super::{Files, Look, counterparts::join, look::contains};
 use crate::boxes;
 
 /// Extensions of texts about an image.
@@ -25,7 +25,7 @@ pub(super) fn option(look: &Look<'_>, folder: &str, extension: &str, before: &st
 pub(super) fn kind(look: &Look<'_>, folder: &str, files: &Files, extension: &str) -> Option<&'static str> {
     let first = files.first_of(extension)?;
     let start = look.start(&join(folder, &first));
-    let has = |text: &[u8]| start.windows(text.len()).any(|window| window == text);
+    let has = |text: &[u8]| contains(&start, text);
     match extension {
         "xml" => has(b"<annotation").then_some("voc"),
         "txt" => {

@@ -39,11 +39,12 @@ pub(super) struct Look<'t> {
 #[derive(Default)]
 pub(super) struct ReadFolders(RefCell<Kept>);
 
-/// Names by folder, and their number.
+/// Names by folder, and their number; and the starts of files.
 #[derive(Default)]
 struct Kept {
     folders: HashMap<PathBuf, Rc<Names>>,
     names: usize,
+    starts: HashMap<PathBuf, Rc<[u8]>>,
 }
 
 /// Names in a folder, sorted.
@@ -56,6 +57,22 @@ struct Names {
 impl ReadFolders {
     /// Names that are kept at most.
     const MAX_NAMES: usize = 1 << 20;
+    /// Starts of files that are kept at most.
+    const MAX_STARTS: usize = 64;
+
+    /// The start of a file, which several layouts look at.
+    fn start(&self, path: &Path, read: impl FnOnce() -> Vec<u8>) -> Rc<[u8]> {
+        if let Some(known) = self.0.borrow().starts.get(path) {
+            return Rc::clone(known);
+        }
+        let start: Rc<[u8]> = read().into();
+        let starts = &mut self.0.borrow_mut().starts;
+        if starts.len() == Self::MAX_STARTS {
+            starts.clear();
+        }
+        starts.insert(path.to_owned(), Rc::clone(&start));
+        start
+    }
 
     fn get(&self, path: &Path, read: impl FnOnce() -> Names) -> Rc<Names> {
         if let Some(known) = self.0.borrow().folders.get(path) {
@@ -167,11 +184,12 @@ impl<'t> Look<'t> {
     }
 
     /// The start of a file; empty if it cannot be read.
-    pub fn start(&self, path: &str) -> Vec<u8> {
-        match self.tree.listed {
-            Some((_, first_bytes)) => first_bytes(&self.path(path), READ_BYTES),
-            None => self.read(&self.path(path), READ_BYTES),
-        }
+    pub fn start(&self, path: &str) -> Rc<[u8]> {
+        let path = self.path(path);
+        self.read.start(&path, || match self.tree.listed {
+            Some((_, first_bytes)) => first_bytes(&path, READ_BYTES),
+            None => self.read(&path, READ_BYTES),
+        })
     }
 
     /// The first `most` bytes of a file of this machine; empty if it cannot be read.
@@ -198,7 +216,7 @@ impl Files {
 
     /// The first file with this extension.
     pub fn first_of(&self, extension: &str) -> Option<String> {
-        self.0.iter().find(|name| name.strip_suffix(extension).is_some_and(|stem| stem.ends_with('.'))).cloned()
+        self.0.iter().find(|name| has_extension(name, extension)).cloned()
     }
 
     /// The images that have a file of the same name among `others`, and those that have none.
@@ -207,6 +225,16 @@ impl Files {
         let with = images.iter().filter(|stem| others.contains(**stem)).count();
         (with as u64, (images.len() - with) as u64)
     }
+}
+
+/// Whether `text` is somewhere in the start of a file.
+pub(super) fn contains(start: &[u8], text: &[u8]) -> bool {
+    start.windows(text.len()).any(|window| window == text)
+}
+
+/// Whether the file at a path has this extension.
+pub(super) fn has_extension(path: &str, extension: &str) -> bool {
+    path.strip_suffix(extension).is_some_and(|stem| stem.ends_with('.'))
 }
 
 pub(super) fn stem(name: &str) -> &str {

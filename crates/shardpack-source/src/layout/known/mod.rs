@@ -17,13 +17,13 @@ mod list_names;
 pub(crate) mod listed;
 mod listed_masks;
 mod look;
+mod market;
 mod one_file;
-mod persons;
 mod relation;
-mod remaining;
 mod rows;
 mod side_by_side;
 mod sound;
+mod speech_commands;
 mod split_beside;
 mod split_classes;
 mod split_coco;
@@ -51,7 +51,7 @@ const LAYOUTS: [Find; 25] = [
     cityscapes::find,
     annotated::find,
     anomalies::find,
-    persons::find,
+    market::find,
     coco::find,
     split_coco::find,
     wider::find,
@@ -66,7 +66,7 @@ const LAYOUTS: [Find; 25] = [
     coco::find_lists,
     one_file::find,
     transcripts::find,
-    remaining::find,
+    speech_commands::find,
     sound::find,
     beside::find,
 ];

@@ -10,7 +10,7 @@ use super::{
     Files, Found, INNER, LAYOUTS, Look, MAX_AROUND, MAX_SPLITS,
     counterparts::{Images, join},
     list_names::is_other,
-    look::READ_BYTES,
+    look::{READ_BYTES, contains, has_extension},
     on_missing, stem,
 };
 use crate::{boxes, names};
@@ -56,21 +56,19 @@ pub(super) const CSV: Kind = Kind { extension: "csv", with: "csv", is: is_csv, l
 /// Whether a file that begins so is one of VGG Image Annotator; images without regions have attributes of the file.
 fn is_via(start: &[u8]) -> bool {
     has_all(start, &["\"filename\"", "\"regions\""])
-        && (has(start, b"\"shape_attributes\"") || has(start, b"\"file_attributes\""))
+        && (contains(start, b"\"shape_attributes\"") || contains(start, b"\"file_attributes\""))
 }
 
 /// Whether a file that begins so is one of CVAT for images; tracks are of a video.
 fn is_cvat(start: &[u8]) -> bool {
-    has_all(start, &["<annotations", "<meta"]) && !has(start, b"<track") && !has(start, b"<mode>interpolation")
+    has_all(start, &["<annotations", "<meta"])
+        && !contains(start, b"<track")
+        && !contains(start, b"<mode>interpolation")
 }
 
 /// Whether a file that begins so has all these texts.
 fn has_all(start: &[u8], texts: &[&str]) -> bool {
-    texts.iter().all(|text| has(start, text.as_bytes()))
-}
-
-fn has(start: &[u8], text: &[u8]) -> bool {
-    start.windows(text.len()).any(|window| window == text)
+    texts.iter().all(|text| contains(start, text.as_bytes()))
 }
 
 impl Kind {
@@ -180,10 +178,6 @@ fn below(look: &Look<'_>) -> Option<OneFile> {
     is_clear.then(|| one(of_csv.remove(0), of_csv, CSV.with))?
 }
 
-fn has_extension(path: &str, extension: &str) -> bool {
-    path.strip_suffix(extension).is_some_and(|stem| stem.ends_with('.'))
-}
-
 /// Whether the file at `path` is a table of boxes of images in `folders`.
 fn is_csv(look: &Look<'_>, path: &str, folders: &[String]) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -232,7 +226,7 @@ fn folder_of_images(look: &Look<'_>) -> Option<String> {
 
 /// Whether a file that begins so is one of COCO with boxes. The first bytes may end in the first list.
 fn is_coco(start: &[u8]) -> bool {
-    let has = |text: &[u8]| has(start, text);
+    let has = |text: &[u8]| contains(start, text);
     let is_object = start.trim_ascii_start().starts_with(b"{") && MEMBERS.into_iter().any(has);
     is_object && (has(b"\"file_name\"") || has(b"\"bbox\"")) && !has(b"\"segments_info\"") && !has(b"\"caption\"")
 }

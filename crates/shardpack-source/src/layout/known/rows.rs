@@ -23,7 +23,7 @@ pub(super) fn refuse(look: &Look<'_>) -> Result<()> {
     let arrays: Vec<&String> = files.0.iter().filter(|name| name.ends_with(".npy")).take(MAX_FILES).collect();
     let looked = arrays.iter().map(|name| {
         let words = words(name.strip_suffix(".npy").unwrap_or(name).as_bytes());
-        (words.join("_"), look.start(name))
+        (words.join("_"), look.start(name).to_vec())
     });
     let pair = numpy::pair(&looked.collect::<Vec<_>>());
     let Some(numpy::Pair { samples, labels, rows: Some((rows, of_labels)) }) = pair else { return Ok(()) };

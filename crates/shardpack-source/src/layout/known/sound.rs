@@ -6,6 +6,7 @@ use shardpack_format::component::Component;
 use super::{
     Found, Look,
     counterparts::{component, join},
+    look::has_extension,
     on_missing,
     relation::{self, Group},
     stem,
@@ -58,7 +59,7 @@ fn beside(look: &Look<'_>, above: &[String], (name, sounds): (&String, &Sounds),
             let own = look.files(&join(&join(folder, name), speaker)).0;
             let own = own.iter().filter(|name| name.ends_with(sounds.extension)).map(|name| stem(name).to_owned());
             let texts = look.files(&join(&join(folder, other), speaker)).0.into_iter();
-            let is_text = |name: &String| TEXTS.iter().any(|extension| name.ends_with(&format!(".{extension}")));
+            let is_text = |name: &String| TEXTS.iter().any(|extension| has_extension(name, extension));
             (own.collect(), texts.filter(is_text).collect())
         };
         let groups: Vec<Group> = places.iter().map(group).collect();

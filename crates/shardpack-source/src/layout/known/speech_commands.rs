@@ -3,7 +3,7 @@
 
 use shardpack_format::shell;
 
-use super::{Found, Look};
+use super::{Found, Look, look::has_extension};
 use crate::{filter, names::SOUNDS};
 
 /// The lists, each with its split.
@@ -20,7 +20,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let start = look.start(LISTS[0].1);
     let first = str::from_utf8(start.split(|byte| *byte == b'\n').next()?).ok()?.trim_end();
     let (folder, name) = first.rsplit_once('/')?;
-    let extension = SOUNDS.iter().find(|sound| name.strip_suffix(**sound).is_some_and(|stem| stem.ends_with('.')))?;
+    let extension = SOUNDS.iter().find(|sound| has_extension(name, sound))?;
     // The command compares lines with paths.
     let is_path =
         look.folders("").iter().any(|other| other == folder) && look.files(folder).0.iter().any(|file| file == name);

@@ -10,7 +10,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     if !look.files("").0.iter().any(|name| name == FILE) {
         return None;
     }
-    let start: Vec<u8> = look.start(FILE).into_iter().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let start: Vec<u8> = look.start(FILE).iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     let labels = start.strip_prefix(b"{\"labels\":")?;
     if labels.starts_with(b"null") {
         let what = format!("images without labels, as StyleGAN has them: {FILE} has none");

@@ -39,7 +39,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
         splits().filter(|split| list(split).is_none()).map(|split| format!("{SPLIT}{split}")).collect();
     let empty = on_missing(lacking.len() as u64).map(|(name, value)| format!(" {name} {value}")).unwrap_or_default();
     let root = shell::path(look.path("")).to_string();
-    let is_twice = top.iter().any(|name| look.folders(name).contains(name));
+    let is_twice = top.iter().filter(|name| name.starts_with(SPLIT)).any(|name| look.folders(name).contains(name));
     let pattern = if is_twice { format!("*/{SPLIT}{{split}}") } else { format!("{SPLIT}{{split}}") };
     let [made, file] = FACES;
     let command = format!(

@@ -2,7 +2,7 @@
 
 use shardpack_format::{component::ObjectFile, splits};
 
-use super::{Files, Found, Look, MAX_SPLITS, on_missing};
+use super::{Files, Found, Look, MAX_SPLITS, look::contains, on_missing};
 use crate::boxes;
 
 const IMAGES: &str = "images";
@@ -50,7 +50,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
 fn is_of_poses(look: &Look<'_>) -> bool {
     let files = look.files("");
     let mut descriptions = files.0.iter().filter(|name| name.ends_with(".yaml") || name.ends_with(".yml"));
-    descriptions.any(|name| look.start(name).windows(KEY_POINTS.len()).any(|window| window == KEY_POINTS))
+    descriptions.any(|name| contains(&look.start(name), KEY_POINTS))
 }
 
 /// The kind of the label files in these pairs of folders, images and labels, and the number of images without a file; `None` if no image
