@@ -326,10 +326,6 @@ impl Records {
     /// The requested fields.
     pub fn wanted(&self) -> FieldSelection {
         FieldSelection {
-            no_labels: false,
-            components: None,
-            targets: Vec::new(),
-            renames: Vec::new(),
             image: self.image_feature.clone(),
             label: self.label_feature.clone(),
             label_number: self.label_index,
@@ -339,6 +335,7 @@ impl Records {
                 key_pattern: self.key_pattern.clone(),
                 header_bytes: self.skip_header,
             },
+            ..FieldSelection::default()
         }
     }
 

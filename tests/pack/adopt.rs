@@ -8,7 +8,7 @@ use std::{
 
 use shardpack_format::formats;
 use shardpack_reader::Dataset;
-use shardpack_testing::{Bench, Ran, images, jpeg, pack, photos, run};
+use shardpack_testing::{Bench, Ran, images, jpeg, pack, photos, png, run, shards::Tar};
 
 /// The photographs as shards of `format`, without any file that only shardpack writes.
 fn foreign(bench: &Bench, format: &str, options: &[&str]) -> PathBuf {
@@ -154,39 +154,102 @@ fn shards_of_several_splits_are_not_adopted_as_one_dataset() {
     adopt(&test, &[]).code(0);
 }
 
-#[test]
-fn what_the_index_of_adopted_shards_leaves_out_is_counted_when_they_are_converted() {
-    let bench = Bench::new();
-    let folder = bench.at("shards");
-    fs::create_dir(&folder).unwrap();
-    let mut tar = tar::Builder::new(fs::File::create(folder.join("a.tar")).unwrap());
-    for key in 0..3_u8 {
-        let label = [b'0' + key % 2];
-        let jpeg = jpeg(u64::from(key), 5000);
-        for (extension, bytes) in [("cls", &label[..]), ("jpg", &jpeg), ("txt", b"a caption")] {
-            let mut header = tar::Header::new_ustar();
-            header.set_size(bytes.len() as u64);
-            header.set_mode(0o644);
-            tar.append_data(&mut header, format!("{key}.{extension}"), bytes).unwrap();
+/// An array of float32 of shape (`rows`, 2) as `.npy`.
+fn npy(rows: usize) -> Vec<u8> {
+    let head = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, 2), }}");
+    let head = format!("{head:<117}\n");
+    let items = (0..rows * 2).flat_map(|item| (item as f32).to_le_bytes());
+    [b"\x93NUMPY\x01\x00\x76\x00", head.as_bytes(), &items.collect::<Vec<_>>()].concat()
+}
+
+/// A shard of images with a label, a text that one lacks, a mask, JSON and boxes, and the contents beside the image by key and name.
+fn with_components(folder: &Path) -> BTreeMap<(String, String), Vec<u8>> {
+    fs::create_dir(folder).unwrap();
+    let (mut tar, mut beside) = (Tar::new(), BTreeMap::new());
+    for number in 0..4_usize {
+        let mut add = |name: &str, bytes: &[u8], tar: Tar| {
+            if !["cls", "jpg"].contains(&name) {
+                beside.insert((number.to_string(), name.to_owned()), bytes.to_vec());
+            }
+            tar.file(&format!("{number}.{name}"), bytes)
+        };
+        tar = add("cls", number.to_string().as_bytes(), tar);
+        tar = add("jpg", &jpeg(number as u64, 5000), tar);
+        tar = add("mask.png", &png(), tar);
+        tar = add("json", format!("{{\"n\": {number}}}").as_bytes(), tar);
+        tar = add("boxes.npy", &npy(number), tar);
+        if number != 2 {
+            tar = add("txt", format!("caption {number}").as_bytes(), tar);
         }
     }
-    tar.finish().unwrap();
-    drop(tar);
-    adopt(&folder, &[]).code(0).says("3 component txt: not in the index");
+    fs::write(folder.join("a.tar"), tar.bytes()).unwrap();
+    beside
+}
+
+#[test]
+fn components_of_adopted_tars_are_read_and_checked() {
+    let bench = Bench::new();
+    let folder = bench.at("shards");
+    let beside = with_components(&folder);
+    adopt(&folder, &["--image-feature", "jpg"]).code(0);
+    verify(&folder, &["--decode"]).code(0);
+    let read = |folder: &Path| {
+        let dataset = Dataset::open(folder).unwrap();
+        let mut found = BTreeMap::new();
+        for number in 0..dataset.len() {
+            let sample = dataset.sample(number).unwrap();
+            let key = String::from_utf8(dataset.row(number).unwrap().key.to_vec()).unwrap();
+            for (at, name) in
+                dataset.manifest().components.iter().enumerate().skip(1).filter(|(_, name)| *name != "cls")
+            {
+                let Some(content) = sample.content(at).unwrap() else { continue };
+                let number = key.trim_start_matches('0');
+                let number = if number.is_empty() { "0" } else { number };
+                found.insert((number.to_owned(), name.clone()), content.into_owned());
+            }
+        }
+        found
+    };
+    assert_eq!(read(&folder), beside);
+    // `convert` of the dataset takes them, too.
+    let packed = bench.at("packed");
+    let paths = [&folder, &packed].map(|path| path.to_str().unwrap().to_owned());
+    run(&["convert", &paths[0], &paths[1], "--order", "source", "--quiet"]).code(0);
+    assert_eq!(read(&packed), beside);
+    // A changed byte of a component is found, and its name.
+    let bytes = fs::read(folder.join("a.tar")).unwrap();
+    for (text, component) in [(&b"caption 3"[..], "txt"), (b"{\"n\": 1}", "json"), (b"'shape': (3", "boxes.npy")] {
+        let at = bytes.windows(text.len()).position(|window| window == text).unwrap();
+        let mut damaged = bytes.clone();
+        damaged[at + 2] ^= 1;
+        fs::write(folder.join("a.tar"), &damaged).unwrap();
+        verify(&folder, &[]).code(1).says(&format!("hash of component {component} differs"));
+    }
+}
+
+#[test]
+fn what_the_index_of_adopted_shards_leaves_out_is_counted_when_they_are_converted() {
+    let bench = Bench::with(&["1.jpg", "2.jpg", "3.jpg"]);
+    bench.file("list.csv", b"path,label,score\n1.jpg,0,0.5\n2.jpg,1,0.25\n3.jpg,0,0.125\n");
+    let folder = bench.at("shards");
+    let list = bench.src().join("list.csv");
+    let packed = [list.to_str().unwrap(), folder.to_str().unwrap()];
+    run(&["pack", packed[0], packed[1], "--target", "score", "--format", "mds", "--quiet"]).code(0);
+    ["manifest.json", "BLAKE3SUMS"].iter().for_each(|file| fs::remove_file(folder.join(file)).unwrap());
+    fs::remove_dir_all(folder.join("index")).unwrap();
+    // A number of MDS is made from its bytes.
+    adopt(&folder, &[]).code(0).says("3 component score: not in the index");
     let convert = |to: &str, options: &[&str]| {
         run(&[&["convert", folder.to_str().unwrap(), bench.at(to).to_str().unwrap(), "--json"], options].concat())
     };
     let said = convert("without", &[]).code(0).json();
-    assert_eq!(said["ignored_files"]["component txt"], 3, "{said}");
-    assert!(said["notes"].to_string().contains("left behind: txt, which adopt left out of its index"), "{said}");
+    assert_eq!(said["ignored_files"]["component score"], 3, "{said}");
+    assert!(said["notes"].to_string().contains("left behind: score, which adopt left out of its index"), "{said}");
     // The note's advice works.
-    assert!(said["notes"].to_string().contains("convert --from webdataset takes the shards with them"), "{said}");
-    convert("with", &["--from", "webdataset"]).code(0);
-    assert!(
-        shardpack_testing::members(&bench.at("with").join("shard-000000.tar"))
-            .iter()
-            .any(|(name, _)| name.ends_with(".txt"))
-    );
+    assert!(said["notes"].to_string().contains("convert --from mds takes the shards with them"), "{said}");
+    convert("with", &["--from", "mds"]).code(0);
+    let names = shardpack_testing::members(&bench.at("with").join("shard-000000.tar"));
+    assert!(names.iter().any(|(name, _)| name.contains("score")), "{names:?}");
 }
 
 #[test]

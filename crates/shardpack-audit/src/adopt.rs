@@ -9,6 +9,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     os::unix::fs::FileExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use rayon::prelude::*;
@@ -22,12 +23,13 @@ use shardpack_format::{
     hash, help,
     image_header::Header,
     index::{self, Index, Summary},
-    manifest::{self, BY_KIND, Blake3, Class, Counts, Ledger, Manifest, Order, WORK_FOLDER},
+    manifest::{self, Blake3, Class, Counts, Ledger, Manifest, Order, WORK_FOLDER},
     regular,
-    sample::{Extent, Row},
+    sample::{Detail, Extent, Row},
 };
 
 use crate::{
+    adopted_components::{Components, Fields, is_at, range},
     adopted_crops,
     copy::OnBad,
     foreign::{Kind, ShardFile},
@@ -39,7 +41,7 @@ use crate::{
     plan::BLOCK_BYTES,
     source::{
         COMPONENT, Shards, Source, SourceListing,
-        options::{self, Components, Splits},
+        options::{self, Splits},
     },
     sys,
 };
@@ -94,16 +96,12 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
                 .help("--force replaces the manifest and its files; shards stay"));
         }
     }
-    // Components stay as they are in the shards, and so do components inside files.
-    let wanted = FieldSelection { components: Some(Vec::new()), ..options.wanted.clone() };
-    let shards = Shards::beside_adoption(folder, options.from, wanted)?;
+    let wanted = FieldSelection { keeps_archives: true, ..options.wanted.clone() };
+    let shards = Shards::beside_adoption(folder, options.from, wanted.clone())?;
     let files = shards.shard_files();
     let (first, format) = fit(folder, &files)?;
     refuse_splits(folder, &shards)?;
-    let found = shards.discover(
-        &options::Options { splits: Splits::None, components: Components::None, ..Default::default() },
-        monitor,
-    )?;
+    let found = shards.discover(&options::Options { splits: Splits::None, ..Default::default() }, monitor)?;
     let Some(mut found) = found.into_iter().next() else { return Err(Error::usage("no shards").in_file(folder)) };
     if found.listing.is_empty() {
         return Err(Error::data("no sample in these shards").in_file(folder));
@@ -127,7 +125,14 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     if let Some((file, _)) = files.iter().zip(&samples).find(|(_, samples)| samples.is_empty()) {
         return Err(Error::data("has no sample that can be read: a shard holds at least one").in_file(&file.path));
     }
-    let others = components(folder, &files)?;
+    let listing = Arc::clone(&found.listing);
+    let read: Vec<_> = files.iter().zip(&samples).map(|(file, samples)| (*file, samples.as_slice())).collect();
+    let fields = Fields { wanted: &wanted, are_files: formats::entry(format)?.has_extensions };
+    let components = Components::find(&listing, &read, fields, monitor)?;
+    for (name, samples) in components.left_out() {
+        *found.ignored.entry(format!("{COMPONENT}{name}")).or_default() += samples;
+    }
+    let others = other_files(folder, &files)?;
     let work = own::work_folder(folder, WORK_FOLDER)?;
     let indexes = own::folder(folder, manifest::INDEX_FOLDER)?;
     let lock = sys::Lock::take(&work.join("lock"))?;
@@ -141,15 +146,17 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     let extension = common_extension(first, &options.wanted, &found)?;
     let bytes = files.iter().map(|file| file.bytes).sum();
     monitor.begin(Phase::Packing, found.listing.len(), bytes);
-    let adopter = Adopter { folder, work: &work, listing: &found.listing, extension: &extension, options, monitor };
-    let done = files.par_iter().zip(&samples).map(|(file, samples)| adopter.shard(file, samples));
-    let done: Vec<Done> = done.collect::<Result<_>>()?;
-
     let choice = Choice {
         extension,
         settings: [(adopted::SETTING.to_owned(), "true".to_owned())].into(),
+        components: components.kinds(),
         ..Choice::new(format)
     };
+    let names = formats::open(&choice)?.components().to_vec();
+    let adopter = Adopter { folder, work: &work, listing: &listing, components, names, wanted: &wanted, monitor };
+    let done = files.par_iter().zip(&samples).map(|(file, samples)| adopter.shard(file, samples));
+    let done: Vec<Done> = done.collect::<Result<_>>()?;
+
     let bad = std::mem::take(&mut found.unpacked);
     let manifest = write_manifest(folder, &choice, options, &found, &bad, done, &others)?;
     let crops = adopted_crops::keep(folder, &work, monitor)?;
@@ -241,8 +248,10 @@ struct Adopter<'a> {
     folder: &'a Path,
     work: &'a Path,
     listing: &'a Listing,
-    extension: &'a Option<String>,
-    options: &'a Options,
+    components: Components<'a>,
+    /// Names of the components of the index, the image first.
+    names: Vec<String>,
+    wanted: &'a FieldSelection,
     monitor: &'a dyn Monitor,
 }
 
@@ -279,8 +288,8 @@ impl Adopter<'_> {
         done.entry.samples = rows.len() as u64;
         done.entry.blake3 = Blake3(*hasher.finalize().as_bytes());
         let summary = Summary {
-            forms: Vec::new(),
-            components: vec![self.extension.clone().unwrap_or_else(|| BY_KIND.to_owned())],
+            forms: self.listing.components().forms.to_vec(),
+            components: self.names.clone(),
             content_bytes: shard.bytes,
             shard_bytes: shard.bytes,
             shard_blake3: done.entry.blake3.0,
@@ -295,13 +304,11 @@ impl Adopter<'_> {
     /// The records of a shard that are samples, each with its number in the listing.
     fn records(&self, shard: &ShardFile, samples: &[(u64, u64)]) -> Result<Vec<(Record, u64)>> {
         let changed = || Error::data("was changed while it was adopted").in_file(&shard.path);
-        let mut walk = shard.walk(&self.options.wanted, &|| self.monitor.check_cancelled())?;
+        let mut walk = shard.walk(self.wanted, &|| self.monitor.check_cancelled())?;
         let (mut records, mut left) = (Vec::with_capacity(samples.len()), samples.iter().peekable());
         while left.peek().is_some() {
             let Some(record) = walk.next().map_err(|error| error.in_file(&shard.path))? else { return Err(changed()) };
-            let is_next =
-                |(_, offset): &&(u64, u64)| record.image.as_ref().is_ok_and(|image| image.fetch.start == *offset);
-            if let Some((number, _)) = left.next_if(is_next) {
+            if let Some((number, _)) = left.next_if(|(_, offset)| is_at(&record, *offset)) {
                 records.push((record, *number));
             }
         }
@@ -327,8 +334,13 @@ impl Adopter<'_> {
                 .map(Cow::Owned),
         };
         let content = content.ok_or_else(|| wrong("its image reaches beyond it"))?;
-        let covered =
-            if image.in_parts { 0..0 } else { extent.offset as usize..(extent.offset + extent.bytes) as usize };
+        let beside = self.components.of_sample(record, number, (start, stored))?;
+        let mut covered = vec![if image.in_parts { 0..0 } else { range(&extent) }];
+        covered.extend(beside.iter().filter(|(_, detail)| detail.hash.is_some()).map(|(extent, _)| range(extent)));
+        let mut details: Vec<Detail> = beside.iter().map(|(_, detail)| *detail).collect();
+        if !details.is_empty() {
+            details.insert(0, Detail::plain(extent.bytes));
+        }
         Ok(Row {
             // A key that may repeat cannot identify a sample.
             key: if record.key_is_unique { record.key.clone() } else { path.clone() },
@@ -336,10 +348,10 @@ impl Adopter<'_> {
             label: self.listing.class(number).map(i64::from),
             offset: start,
             record_bytes: stored.len() as u32,
-            components: vec![extent],
+            components: std::iter::once(extent).chain(beside.into_iter().map(|(extent, _)| extent)).collect(),
             content_hash: hash::content(&content),
-            frame_hash: hash::frame(stored, &mut [covered]),
-            details: Vec::new(),
+            frame_hash: hash::frame(stored, &mut covered),
+            details,
             image: Header::parse(&content),
             in_parts: image.in_parts,
         })
@@ -396,7 +408,7 @@ fn write_manifest(
         format: manifest::Format {
             name: format.name().to_owned(),
             compression: "none".to_owned(),
-            settings: format.settings(),
+            settings: choice.stored(format.as_ref()),
         },
         order: Order { algorithm: "source".to_owned(), seed: 0 },
         recipe: None,
@@ -431,7 +443,7 @@ fn fields_left_out(found: &SourceListing) -> BTreeMap<String, u64> {
 }
 
 /// Other files in the folder, in the order of their names.
-fn components(folder: &Path, shards: &[&ShardFile]) -> Result<Vec<PathBuf>> {
+fn other_files(folder: &Path, shards: &[&ShardFile]) -> Result<Vec<PathBuf>> {
     let shards: BTreeSet<&Path> = shards.iter().map(|shard| shard.path.as_path()).collect();
     let failed = |e| sys::io_error("cannot read folder", folder, e);
     let mut files = Vec::new();

@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::excessive_nesting))]
 
 pub mod adopt;
+mod adopted_components;
 mod adopted_crops;
 pub mod crops;
 pub mod inspect;

@@ -153,9 +153,9 @@ fn source(number: usize, part: MixPart, options: &Options) -> Result<PlanSource>
         names.iter().position(|name| name == wanted).ok_or_else(|| {
             let what = format!("no component {wanted:?}; there are {}", names.join(", "));
             let error = Error::usage(what).in_file(dataset.folder());
-            // The index of adopted shards has images only.
+            // The index of adopted shards has only components that lie in them unchanged.
             match dataset.manifest().format.settings.contains_key(adopted::SETTING) {
-                true => error.help("adopt keeps images only: shardpack convert SRC DST keeps the other components"),
+                true => error.help("the index of adopted shards has only what lies in them unchanged: shardpack convert SRC DST keeps the other components"),
                 false => error,
             }
         })

@@ -51,7 +51,10 @@ const NOT_HERE: &[(&str, &str)] = &[
     ),
     ("make more parts", "nobody has a part of more than 2^32 samples here"),
     ("the same command resumes and keeps the changed images", "no test knows when it is to interrupt"),
-    ("adopt keeps images only: shardpack convert SRC DST keeps the other components", "the command line has no loader"),
+    (
+        "the index of adopted shards has only what lies in them unchanged: shardpack convert SRC DST keeps the other components",
+        "the command line has no loader",
+    ),
     ("run the same command again once nobody writes to it any more", "no test knows when it is to write"),
     ("use the version of shardpack that wrote it, or a newer one", "there is no newer one"),
     ("leave image/class/label out of the features", "the command line gives labels to all samples or to none"),

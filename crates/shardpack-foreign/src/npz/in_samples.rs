@@ -81,6 +81,7 @@ impl TakenApart {
         };
         other.name == EXTENSION
             && self.wanted.components.as_ref().is_none_or(|names| !names.is_empty() && !is_named(names))
+            && !self.wanted.keeps_archives
             && self.wanted.renames.iter().all(|(from, _)| *from != other.name)
     }
 

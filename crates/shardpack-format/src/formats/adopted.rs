@@ -1,4 +1,4 @@
-//! Shards that another tool wrote and that stay unchanged: an index locates their images, and hashes cover
+//! Shards that another tool wrote and that stay unchanged: an index locates their images and components, and hashes cover
 //! every byte; how their records are made is unknown.
 //!
 //! Records tile the shard: the first begins at byte 0, each continues to the start of the next, and the last ends
@@ -26,7 +26,8 @@ pub(super) struct Adopted {
 impl Adopted {
     pub fn new(entry: &'static Entry, choice: &Choice) -> Self {
         let image = choice.extension.clone().unwrap_or_else(|| crate::manifest::BY_KIND.to_owned());
-        Self { entry, components: vec![image] }
+        let others = choice.components.iter().map(|one| one.name().to_owned());
+        Self { entry, components: std::iter::once(image).chain(others).collect() }
     }
 
     fn no_writer(&self) -> Error {

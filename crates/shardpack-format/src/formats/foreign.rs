@@ -42,6 +42,9 @@ pub struct FieldSelection {
     /// Fields whose values are arrays, as `COLUMN`, `COLUMN:DTYPE` or `NAME=COLUMN:DTYPE`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<String>,
+    /// A `.npz` in a sample is one component, and not its arrays.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub keeps_archives: bool,
     /// Renamed fields: the name of the field, then its new name, a component name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub renames: Vec<(String, String)>,
