@@ -51,7 +51,8 @@ impl Images {
     }
 
     /// The image whose name is the end of the whole path, the longest name first; or the only one whose name ends with `path`, as absolute names
-    /// do, unless a folder in it is another split; or one whose name lacks the extension.
+    /// do, unless a folder in it is another split; or one whose name lacks the extension; or the only one whose name ends with the folder
+    /// and the file of the path.
     fn find(&self, prefix: &str, path: &str) -> Option<usize> {
         let whole = format!("{prefix}{path}");
         let by_end = |path: &str| {
@@ -75,7 +76,15 @@ impl Images {
             self.by_name.get(*name).copied()
         };
         let without_extension = || whole.rsplit_once('.').and_then(|(stem, _)| by_end(stem));
-        by_end(&whole).or_else(longer).or_else(without_extension)
+        // A name may have folders that are not above the image: `images/v1/patch0/1.jpg` of `train/patch0/1.jpg` (Objects365).
+        let below = || {
+            let folder = path.rsplit('/').nth(1)?;
+            let end = format!("/{folder}/{}", file_of(path));
+            let mut names = self.by_file.get(file_of(path))?.iter().filter(|name| name.ends_with(&end));
+            let name = names.next().filter(|_| split_word(folder).is_none() && names.next().is_none())?;
+            self.by_name.get(name).copied()
+        };
+        by_end(&whole).or_else(longer).or_else(without_extension).or_else(below)
     }
 
     /// The objects of an image, after all samples were claimed.
@@ -242,6 +251,10 @@ mod tests {
             "val2017/b/9.jpg",
             "a/10.jpg",
             "b/10.jpg",
+            "images/v1/patch0/11.jpg",
+            "images/v2/patch1/11.jpg",
+            "images/v1/patch2/12.jpg",
+            "images/v2/patch2/12.jpg",
         ];
         let images = Images::new(
             vec![Ok(Described::default()); names.len()],
@@ -263,6 +276,10 @@ mod tests {
             ("val/", "9.jpg", Some(6)),
             ("", "9.jpg", None),
             ("train/", "10.jpg", None),
+            ("train/", "patch0/11.jpg", Some(9)),
+            ("", "train/patch1/11.jpg", Some(10)),
+            ("", "train/patch2/12.jpg", None),
+            ("", "train/11.jpg", None),
         ] {
             assert_eq!(images.claim(prefix, path), image, "{prefix}{path}");
         }

@@ -109,7 +109,7 @@ pub(super) fn read(
             let input = BufReader::with_capacity(SNIFFED_BYTES, TwoFields::new(input, split));
             read_records(Records::with_delimiter(input, WORDS), form, rows, monitor)
         }
-        Separator::LastBlank => read_lines(input, top.lines, rows, monitor),
+        Separator::LastBlank => read_lines(input, form, rows, monitor),
         Separator::QuotedText => read_quoted_texts(input, top.lines, rows, monitor),
     }?;
     let count = rows.count();
@@ -322,7 +322,8 @@ fn in_fold(number: &[u8], path: &[u8]) -> Vec<u8> {
 }
 
 /// Reads lines `path label`, or lines of paths alone.
-fn read_lines(mut input: impl BufRead, above: u64, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+fn read_lines(mut input: impl BufRead, form: Form, rows: &mut Rows<'_>, monitor: &dyn Monitor) -> Result<()> {
+    let (above, are_ids) = (form.top.lines, form.short_path.is_some());
     let first = first_line(input.fill_buf().map_err(unreadable)?).trim_ascii();
     let has_fields = last_blank(first).is_some() && !rows.is_file(first)?;
     let names = ["path", "label"].map(str::to_owned);
@@ -341,6 +342,10 @@ fn read_lines(mut input: impl BufRead, above: u64, rows: &mut Rows<'_>, monitor:
             return Ok(());
         }
         let (path, field) = match last_blank(whole).filter(|_| has_fields) {
+            Some(at) if are_ids && has_text(whole, at, rows)? => {
+                let at = whole.iter().position(u8::is_ascii_whitespace).unwrap_or(at);
+                (&whole[..at], Some(whole[at..].trim_ascii_start()))
+            }
             Some(at) => (whole[..at].trim_ascii_end(), Some(&whole[at + 1..])),
             None => (whole, None),
         };
@@ -367,6 +372,16 @@ fn read_lines(mut input: impl BufRead, above: u64, rows: &mut Rows<'_>, monitor:
             text: &text,
         })
     })
+}
+
+/// Whether a line whose last blank is at `at` is an id and a label of several words (FGVC-Aircraft): its first word is an image without
+/// extension, and its start before the last blank is none.
+fn has_text(line: &[u8], at: usize, rows: &Rows<'_>) -> Result<bool> {
+    let before = line[..at].trim_ascii_end();
+    let Some(first) = before.split(u8::is_ascii_whitespace).next().filter(|first| first.len() < before.len()) else {
+        return Ok(false);
+    };
+    Ok(rows.is_cheap() && rows.is_without_extension(first)? && !rows.is_without_extension(before)?)
 }
 
 /// Path and text of a line `path, "text"`.

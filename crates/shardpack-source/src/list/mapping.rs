@@ -1,5 +1,5 @@
-//! Reads JSON objects whose members are named after files: `{"a.jpg": 3}`, `{"a.jpg": {"label": 3}}`; and StyleGAN's `dataset.json`,
-//! `{"labels": [["a.png", 3]]}`.
+//! Reads JSON objects whose members are named after files: `{"a.jpg": 3}`, `{"a.jpg": {"label": 3}}`; StyleGAN's `dataset.json`,
+//! `{"labels": [["a.png", 3]]}`; and Karpathy's splits of captions, `{"images": [{"filename": "a.jpg", "sentences": […]}]}`.
 //!
 //! A value that is no object is the label. The members of an object are those of the row.
 
@@ -21,6 +21,10 @@ use crate::{monitor::Monitor, names};
 
 /// Member of StyleGAN's lists.
 const LABELS: &str = "labels";
+/// Member of Karpathy's lists; and of COCO, whose images have ids.
+const IMAGES: &str = "images";
+/// Members of its images.
+const CAPTIONED: [&str; 2] = ["filename", "sentences"];
 /// Members of a row.
 const PATH: &str = "path";
 
@@ -68,8 +72,8 @@ impl<'de> Visitor<'de> for &mut Collect {
                     return Err(serde::de::Error::custom(format!("member {key:?} stands twice")));
                 }
                 self.add(&key, map.next_value()?)?;
-            } else if key == LABELS {
-                map.next_value_seed(Pairs(&mut *self))?;
+            } else if key == LABELS || key == IMAGES {
+                map.next_value_seed(Elements(&mut *self))?;
             } else {
                 self.others += 1;
                 map.next_value::<IgnoredAny>()?;
@@ -79,10 +83,10 @@ impl<'de> Visitor<'de> for &mut Collect {
     }
 }
 
-/// StyleGAN's pairs of a path and a label.
-struct Pairs<'c>(&'c mut Collect);
+/// StyleGAN's pairs of a path and a label, or Karpathy's images.
+struct Elements<'c>(&'c mut Collect);
 
-impl<'de> DeserializeSeed<'de> for Pairs<'_> {
+impl<'de> DeserializeSeed<'de> for Elements<'_> {
     type Value = ();
 
     fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> std::result::Result<(), D::Error> {
@@ -90,11 +94,11 @@ impl<'de> DeserializeSeed<'de> for Pairs<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Pairs<'_> {
+impl<'de> Visitor<'de> for Elements<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("pairs of a path and a label")
+        f.write_str("pairs of a path and a label, or images with sentences")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut pairs: A) -> std::result::Result<(), A::Error> {
@@ -104,6 +108,7 @@ impl<'de> Visitor<'de> for Pairs<'_> {
         {
             match serde_json::from_str::<(Cow<'_, str>, &RawValue)>(element.get()) {
                 Ok((path, label)) if is_file(&path) => self.0.add(&path, label)?,
+                Err(_) if is_captioned(element.get()) => self.0.rows.push(element.to_owned()),
                 _ => are_others = true,
             }
         }
@@ -148,6 +153,12 @@ impl<'de> Visitor<'de> for Pairs<'_> {
 fn has_path(object: &str) -> bool {
     let is_path = |(name, value): &(Cow<'_, str>, &RawValue)| name == PATH && value.get().starts_with('"');
     serde_json::from_str::<Members<'_>>(object).is_ok_and(|Members(all)| all.iter().any(is_path))
+}
+
+/// Whether an object is an image of Karpathy's lists.
+fn is_captioned(object: &str) -> bool {
+    let has = |all: &Members<'_>, wanted: &str| all.0.iter().any(|(name, _)| name == wanted);
+    serde_json::from_str::<Members<'_>>(object).is_ok_and(|all| CAPTIONED.iter().all(|wanted| has(&all, wanted)))
 }
 
 fn is_file(name: &str) -> bool {
@@ -213,6 +224,11 @@ mod tests {
                 &[r#"{"path":"0/a.png","label":6}"#, r#"{"path":"0/b.png","label":[0, 1]}"#],
                 0,
             ),
+            (
+                r#"{"images": [{"filename": "a.jpg", "sentences": [{"raw": "A dog."}]}], "dataset": "x"}"#,
+                &[r#"{"filename": "a.jpg", "sentences": [{"raw": "A dog."}]}"#],
+                1,
+            ),
         ] {
             let (all, read) = collect(text.as_bytes(), usize::MAX);
             assert!(read.is_ok() && is(text.as_bytes()), "{text}: {read:?}");
@@ -237,6 +253,7 @@ mod tests {
             "",
             "7",
             r#"{"images": [], "annotations": []}"#,
+            r#"{"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": []}"#,
             r#"{"labels": null}"#,
             r#"{"labels": ["a.png"]}"#,
         ] {

@@ -64,11 +64,12 @@ pub use stored::Columns;
 use stored::{Kind, StoredList};
 
 /// File extensions of lists.
-const EXTENSIONS: [(&str, Kind); 9] = [
+const EXTENSIONS: [(&str, Kind); 10] = [
     ("csv", Kind::Csv),
     ("tsv", Kind::Csv),
     ("txt", Kind::Text),
     ("lst", Kind::Text),
+    ("token", Kind::Text),
     ("jsonl", Kind::Jsonl),
     ("ndjson", Kind::Jsonl),
     ("odgt", Kind::Jsonl),

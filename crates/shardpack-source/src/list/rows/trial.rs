@@ -34,6 +34,8 @@ pub(crate) struct Trial {
     pub has_more: bool,
     /// Whether rows have more than a path and a label.
     pub has_columns: bool,
+    /// Whether each of the first rows names a file in a folder right below the root.
+    pub are_in_folders: bool,
 }
 
 /// The start of a list.
@@ -103,8 +105,10 @@ impl Rows<'_> {
         }
         let has_own_labels = own_labels(&self.said()).is_some();
         let has_classes = self.has_labels && !has_own_labels && self.labels_are_no_classes().is_none();
-        let has_more = self.has_labels || self.has_text;
-        Ok(Trial { rows: first.len(), files, has_classes, has_own_labels, has_more, has_columns: self.has_text })
+        let (has_more, has_columns) = (self.has_labels || self.has_text, self.has_text);
+        let is_in_folder = |row: &_| self.path(row).iter().filter(|byte| **byte == b'/').count() == 1;
+        let are_in_folders = first.iter().all(is_in_folder);
+        Ok(Trial { rows: first.len(), files, has_classes, has_own_labels, has_more, has_columns, are_in_folders })
     }
 }
 
