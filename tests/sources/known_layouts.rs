@@ -10,7 +10,10 @@ use std::{
 use shardpack_reader::Dataset;
 use shardpack_testing::{Bench, Ran, contents, jpeg, root, run};
 
-use crate::layout_table::{BOX, LAYOUTS, Layout, OBJECT};
+use crate::{
+    layout_table::{BOX, LAYOUTS, Layout, OBJECT},
+    published_table::PUBLISHED,
+};
 
 /// The words of a shell command without escapes.
 pub fn words(text: &str) -> Vec<String> {
@@ -68,7 +71,7 @@ fn pack(src: &Path, dst: &Path, options: &[&str]) -> Ran {
 
 #[test]
 fn layouts_in_archives_and_in_the_only_folder_are_packed_as_layouts_in_folders() {
-    for (number, layout) in LAYOUTS.iter().enumerate() {
+    for (number, layout) in LAYOUTS.iter().chain(&PUBLISHED).enumerate() {
         let bench = tree(layout, "");
         let printed = words(&help(bench.pack(&[])));
         let options: Vec<&str> = printed.iter().map(String::as_str).collect();
@@ -164,7 +167,7 @@ fn masks_of_flaws_go_to_the_images_of_the_test_split() {
 
 #[test]
 fn each_layout_is_named_and_the_printed_options_pack_it() {
-    for layout in &LAYOUTS {
+    for layout in LAYOUTS.iter().chain(&PUBLISHED) {
         let bench = tree(layout, "");
         let options = words(&help(bench.pack(&[])));
         let options: Vec<&str> = options.iter().map(String::as_str).collect();

@@ -21,7 +21,7 @@ const KITTI: &str = "Car 0.00 0 -1.58 1 1 5 5.5 1.65 1.67 3.64 -0.65 1.71 46.70 
 const SCALABEL: &str = r#"[{"name": "1.jpg", "labels": [{"category": "car", "box2d": {"x1": 1, "y1": 1, "x2": 5, "y2": 5}}]}, {"name": "2.jpg"}]"#;
 const CVAT: &str = "<annotations><version>1.1</version><meta/><image id='0' name='1.jpg'><box label='cat' xtl='1' ytl='1' xbr='5' ybr='5'/></image><image id='1' name='2.jpg'/></annotations>";
 const VIA: &str = r#"{"1.jpg9": {"filename": "1.jpg", "regions": [{"shape_attributes": {"name": "rect", "x": 1, "y": 1, "width": 5, "height": 5}, "region_attributes": {}}]}, "2.jpg9": {"filename": "2.jpg", "regions": []}}"#;
-const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
+pub const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
 pub const LAYOUTS: [Layout; 60] = [
     Layout {

@@ -22,7 +22,7 @@ struct Listed {
     components: &'static [&'static str],
 }
 
-const LISTED: [Listed; 18] = [
+const LISTED: [Listed; 24] = [
     Listed {
         name: "CelebA",
         files: &["img_align_celeba/000001.jpg", "img_align_celeba/000002.jpg", "img_align_celeba/000003.jpg"],
@@ -55,6 +55,114 @@ const LISTED: [Listed; 18] = [
         splits: &[("", 3)],
         classes: 2,
         components: &["jpg"],
+    },
+    Listed {
+        name: "Food-101",
+        files: &["images/apple_pie/1.jpg", "images/apple_pie/2.jpg", "images/sushi/3.jpg", "images/sushi/4.jpg"],
+        lists: &[
+            ("meta/classes.txt", "apple_pie\nsushi\n"),
+            ("meta/labels.txt", "Apple pie\nSushi\n"),
+            ("meta/train.txt", "apple_pie/1\nsushi/3\nsushi/4\n"),
+            ("meta/train.json", r#"{"apple_pie": ["apple_pie/1"], "sushi": ["sushi/3", "sushi/4"]}"#),
+            ("meta/test.txt", "apple_pie/2\n"),
+        ],
+        command: "--split test=SRC/meta/test.txt --split train=SRC/meta/train.txt DST --root SRC/images --label-column folder",
+        splits: &[("train", 3), ("test", 1)],
+        classes: 2,
+        components: &["jpg"],
+    },
+    Listed {
+        name: "DTD",
+        files: &[
+            "images/banded/banded_1.jpg",
+            "images/banded/banded_2.jpg",
+            "images/dotted/dotted_1.jpg",
+            "images/dotted/dotted_2.jpg",
+        ],
+        lists: &[
+            ("labels/train1.txt", "banded/banded_1.jpg\ndotted/dotted_1.jpg\n"),
+            ("labels/test1.txt", "banded/banded_2.jpg\ndotted/dotted_2.jpg\n"),
+            ("labels/train2.txt", "banded/banded_2.jpg\ndotted/dotted_1.jpg\n"),
+            ("labels/test2.txt", "banded/banded_1.jpg\ndotted/dotted_2.jpg\n"),
+        ],
+        command: "--split test=SRC/labels/test1.txt --split train=SRC/labels/train1.txt DST --root SRC/images --label-column folder",
+        splits: &[("train", 2), ("test", 2)],
+        classes: 2,
+        components: &["jpg"],
+    },
+    Listed {
+        name: "FGVC-Aircraft",
+        files: &[
+            "data/images/1025794.jpg",
+            "data/images/1025795.jpg",
+            "data/images/1025796.jpg",
+            "data/images/1340192.jpg",
+            "data/images/1056978.jpg",
+            "data/images/0698580.jpg",
+        ],
+        lists: &[
+            ("data/images_box.txt", "1025794 3 144 998 431\n1340192 1 1 2 2\n1056978 1 1 2 2\n0698580 1 1 2 2\n"),
+            ("data/images_train.txt", "1025794\n1025795\n1025796\n1340192\n"),
+            ("data/images_test.txt", "0698580\n"),
+            (
+                "data/images_variant_train.txt",
+                "1025794 707-320\n1025795 707-320\n1025796 707-320\n1340192 Falcon 900\n",
+            ),
+            ("data/images_variant_val.txt", "1056978 707-320\n"),
+            (
+                "data/images_variant_trainval.txt",
+                "1025794 707-320\n1025795 707-320\n1025796 707-320\n1340192 Falcon 900\n1056978 707-320\n",
+            ),
+            ("data/images_variant_test.txt", "0698580 707-320\n"),
+            ("data/variants.txt", "707-320\nFalcon 900\n"),
+        ],
+        command: "--split test=SRC/data/images_variant_test.txt --split train=SRC/data/images_variant_train.txt --split val=SRC/data/images_variant_val.txt DST --root SRC/data/images",
+        splits: &[("train", 4), ("val", 1), ("test", 1)],
+        classes: 2,
+        components: &["jpg"],
+    },
+    Listed {
+        name: "CUB",
+        files: &[
+            "images/001.Albatross/A_1.jpg",
+            "images/001.Albatross/A_2.jpg",
+            "images/002.Auklet/B_3.jpg",
+            "images/002.Auklet/B_4.jpg",
+        ],
+        lists: &[
+            (
+                "images.txt",
+                "1 001.Albatross/A_1.jpg\n2 001.Albatross/A_2.jpg\n3 002.Auklet/B_3.jpg\n4 002.Auklet/B_4.jpg\n",
+            ),
+            ("image_class_labels.txt", "1 1\n2 1\n3 2\n4 2\n"),
+            ("train_test_split.txt", "1 0\n2 1\n3 1\n4 0\n"),
+            ("bounding_boxes.txt", "1 60.0 27.0 325.0 304.0\n"),
+        ],
+        command: "SRC/images.txt DST --root SRC/images --label-column folder",
+        splits: &[("", 4)],
+        classes: 2,
+        components: &["jpg", "json"],
+    },
+    Listed {
+        name: "Flickr30k",
+        files: &["flickr30k-images/1.jpg", "flickr30k-images/2.jpg"],
+        lists: &[("results_20130124.token", "1.jpg#0\tA dog .\n1.jpg#1\tA dog runs .\n2.jpg#0\tA house .\n")],
+        command: "SRC/results_20130124.token DST --root SRC/flickr30k-images",
+        splits: &[("", 3)],
+        classes: 0,
+        components: &["jpg", "json"],
+    },
+    Listed {
+        name: "Karpathy's splits",
+        files: &["flickr30k-images/1.jpg", "flickr30k-images/2.jpg"],
+        lists: &[(
+            "dataset_flickr30k.json",
+            r#"{"images": [{"sentids": [0], "imgid": 0, "sentences": [{"raw": "A dog ."}], "split": "train", "filename": "1.jpg"}, {"sentids": [1], "imgid": 1, "sentences": [{"raw": "A house ."}], "split": "test", "filename": "2.jpg"}], "dataset": "flickr30k"}"#,
+        )],
+        command: "SRC/dataset_flickr30k.json DST --root SRC/flickr30k-images",
+        splits: &[("train", 1), ("test", 1)],
+        classes: 0,
+        components: &["jpg", "json"],
     },
     Listed {
         name: "ESC-50",
@@ -318,7 +426,7 @@ fn labels_of_many_classes_are_classes() {
 }
 
 /// Runs the command that a refused run printed before `packs`, in the folder of the bench; the dataset is in `packed`.
-fn run_printed(bench: &Bench, ran: &Ran, packs: &str) {
+pub fn run_printed(bench: &Bench, ran: &Ran, packs: &str) {
     let command = ran.stderr.split("help: ").nth(1).unwrap().split(packs).next().unwrap();
     let typed = command.replace("shardpack pack", &format!("{} pack", binary().display())).replace(" DST ", " packed ");
     let made = Command::new("sh").args(["-c", &typed]).current_dir(bench.at("")).output().unwrap();
@@ -326,7 +434,7 @@ fn run_printed(bench: &Bench, ran: &Ran, packs: &str) {
 }
 
 /// Checks the numbers of samples in the splits of what [`run_printed`] packed, and of classes.
-fn assert_packed(bench: &Bench, splits: &[(&str, u64)], classes: usize) {
+pub fn assert_packed(bench: &Bench, splits: &[(&str, u64)], classes: usize) {
     for (split, count) in splits {
         let dataset = Dataset::open(bench.at("packed").join(split)).unwrap();
         assert_eq!((dataset.len(), dataset.manifest().classes.len()), (*count, classes), "{split}");

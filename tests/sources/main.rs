@@ -53,6 +53,8 @@ mod numpy_rows;
 mod object_classes;
 mod pairs;
 mod pickled;
+mod published_layouts;
+mod published_table;
 mod shard_targets;
 mod side_by_side;
 mod targets;

@@ -28,7 +28,7 @@ const SPLIT_WORDS: [(&str, &str); 18] = [
 ];
 
 /// Words for sets of files and for their content.
-const SET_WORDS: [&str; 54] = [
+const SET_WORDS: [&str; 55] = [
     "all",
     "annot",
     "annotation",
@@ -62,6 +62,7 @@ const SET_WORDS: [&str; 54] = [
     "jpg",
     "label",
     "labels",
+    "large",
     "lr",
     "mask",
     "masks",

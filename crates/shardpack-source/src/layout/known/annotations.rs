@@ -27,7 +27,7 @@ pub(super) fn kind(look: &Look<'_>, folder: &str, files: &Files, extension: &str
     let start = look.start(&join(folder, &first));
     let has = |text: &[u8]| contains(&start, text);
     match extension {
-        "xml" => has(b"<annotation").then_some("voc"),
+        "xml" | "" => has(b"<annotation").then_some("voc"),
         "txt" => {
             // An image without objects has an empty file.
             let names = files.0.iter().filter(|name| name.ends_with(".txt")).take(MAX_EMPTY);

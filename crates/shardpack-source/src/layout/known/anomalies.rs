@@ -1,9 +1,9 @@
 //! Images of flaws with masks in a folder of their own: `train/good`, `test/broken_large` and `ground_truth/broken_large/000_mask.png`, as MVTec AD
-//! has them.
+//! has them; and folders of such datasets.
 
 use shardpack_format::shell;
 
-use super::{Found, Look, counterparts::join, stem};
+use super::{Found, Look, MAX_SPLITS, counterparts::join, stem};
 
 const MASKS: &str = "ground_truth";
 /// `validation` is in MVTec LOCO AD.
@@ -12,6 +12,22 @@ const SPLITS: [&str; 3] = ["train", "test", "validation"];
 const MASK_ENDS: [&str; 2] = ["_mask", ""];
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
+    one(look).or_else(|| several(look))
+}
+
+/// The layout of folders that each are a dataset: `bottle/train/good` and `cable/train/good`.
+fn several(look: &Look<'_>) -> Option<Found> {
+    let top = look.folders("");
+    let of_folder = |name: &String| one(&look.within(join(&look.inside, name)));
+    let found: Vec<Found> = top.iter().take(MAX_SPLITS).map(of_folder).collect::<Option<_>>()?;
+    let first = found.into_iter().next().filter(|_| top.len() > 1)?;
+    let what = format!("{} datasets in folders, {} the first, each with {}", top.len(), top[0], first.what);
+    let result = "packs the first, as other folders each into a DST of their own";
+    Some(Found { what, result, ..first })
+}
+
+/// The layout of one dataset.
+fn one(look: &Look<'_>) -> Option<Found> {
     let top = look.folders("");
     let is_known = |name: &String| name == MASKS || SPLITS.contains(&name.as_str());
     let has = |name: &str| top.iter().any(|one| one == name);

@@ -80,7 +80,7 @@ fn with_names(look: &Look<'_>, kind: Kind) -> Option<Found> {
 
 /// The texts around the splits in the names of lists. The form with most splits wins; `None` if the list of another split has another form,
 /// because that split would have no boxes.
-fn form<'s>(stems: &[&'s str], splits: &[String]) -> Option<(&'s str, &'s str)> {
+pub(super) fn form<'s>(stems: &[&'s str], splits: &[String]) -> Option<(&'s str, &'s str)> {
     let all = || stems.iter().flat_map(|stem| splits.iter().filter_map(|split| Some((around(stem, split)?, split))));
     let of = |form: (&str, &str)| -> HashSet<&String> { all().filter(|one| one.0 == form).map(|one| one.1).collect() };
     let mut best: Option<((&str, &str), HashSet<&String>)> = None;
@@ -95,7 +95,7 @@ fn form<'s>(stems: &[&'s str], splits: &[String]) -> Option<(&'s str, &'s str)> 
 }
 
 /// The text around the word `split` in the name of a list.
-fn around<'s>(stem: &'s str, split: &str) -> Option<(&'s str, &'s str)> {
+pub(super) fn around<'s>(stem: &'s str, split: &str) -> Option<(&'s str, &'s str)> {
     let is_end = |next: Option<char>| !next.is_some_and(char::is_alphabetic);
     stem.match_indices(split).find_map(|(at, _)| {
         let (before, after) = (&stem[..at], &stem[at + split.len()..]);

@@ -15,6 +15,8 @@ use crate::{
 const MAX_DEPTH: usize = 2;
 /// Most folders that are looked into.
 const MAX_FOLDERS: usize = 4096;
+/// Most bytes of the name of a component: names of members of a tar have room for more, and with an extension.
+const MAX_NAME_BYTES: usize = 24;
 /// Most folders beside the images, and most in each.
 const MAX_BESIDE: usize = 24;
 
@@ -137,7 +139,14 @@ pub(super) fn join(folder: &str, name: &str) -> String {
 pub(super) fn component(folder: &str) -> String {
     let fit = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '_' };
     let name: String = folder.chars().map(fit).collect();
-    pairs::component_of(name.trim_matches('_'))
+    let mut name = name.trim_matches('_');
+    // The last words say what the files are.
+    while name.len() > MAX_NAME_BYTES
+        && let Some((_, last)) = name.split_once('_')
+    {
+        name = last;
+    }
+    pairs::component_of(name)
 }
 
 /// The name of a component for the folder `beside` of `images`: without what both names begin with.
@@ -203,9 +212,11 @@ fn beside_images(
     let (mut with, mut lacking, mut companions) = (Vec::new(), 0, Vec::new());
     // Counterparts by name first.
     // Numbered images of one split have no counterparts in another split.
-    let is_split = |other: &String| look.is_split(name) && look.is_split(other);
+    let word = |folder: &str| Likeness::classify(folder.as_bytes()).word();
+    let is_of_another = |other: &str| word(name).zip(word(other)).is_some_and(|(own, other)| own != other);
+    let is_split = |other: &str| look.is_split(name) && look.is_split(other);
     let others = names.iter().filter(|other| *other != name && !known.contains(other) && !is_split(other));
-    for other in known.iter().chain(others).take(MAX_BESIDE) {
+    for other in known.iter().chain(others).filter(|other| !is_of_another(other)).take(MAX_BESIDE) {
         let folders: Vec<String> = above.iter().map(|folder| join(folder, other)).collect();
         let values = images.with(look, &folders, other, &component_beside(name, other));
         if !values.is_empty() {
@@ -239,9 +250,53 @@ fn beside_images(
     options.extend(with);
     options.extend(on_missing(lacking));
     let shown = companions.join(", ");
-    let what = format!("{name}, {shown} hold files of the same names: pairs, and no classes");
-    let other = Some(only_images(name, above));
+    // Images of another split have files of their own.
+    let left_out: Vec<&str> =
+        names.iter().filter(|other| is_of_another(other) && has_images(other)).map(String::as_str).collect();
+    let left_out = match left_out.is_empty() || of_splits {
+        true => String::new(),
+        false => format!("; it leaves out {}", left_out.join(", ")),
+    };
+    let what = format!("{name}, {shown} hold files of the same names: pairs, and no classes{left_out}");
+    let classes = if of_splits { None } else { with_classes(look, name, &images.first_level(), &options) };
+    let classes = classes.map_or_else(String::new, |classes| format!("{classes}; "));
+    let other = Some(format!("{classes}{}", only_images(name, above)));
     Some(Found { other, ..Found::new(what, options, "packs each image with its files") })
+}
+
+/// Help with the command that packs the folders `inner` of `images` as classes, with the files of `options`: `Images/n02085620-Chihuahua` and
+/// `Annotation/n02085620-Chihuahua` (Stanford Dogs). `None` if they are splits, or files are not in folders of their names.
+pub(super) fn with_classes(
+    look: &Look<'_>,
+    images: &str,
+    inner: &[String],
+    options: &[(&'static str, String)],
+) -> Option<String> {
+    let has_letter = |name: &String| name.contains(|letter: char| letter.is_alphabetic());
+    if inner.iter().collect::<BTreeSet<_>>().len() < 2
+        || inner.iter().any(|name| is_like_split(name) || pairs::is_half(name.as_bytes()) || !has_letter(name))
+    {
+        return None;
+    }
+    let mut roots = BTreeSet::new();
+    let mut with = String::new();
+    for (name, value) in options.iter().filter(|(name, _)| ["--with", "--on-missing"].contains(name)) {
+        let value = match value.split_once("../../") {
+            Some((before, path)) => {
+                let (folder, path) = path.split_once("/{parent}/")?;
+                let root = component(folder);
+                let value = format!("{before}{{{root}}}/{{parent}}/{path}");
+                roots.insert(format!("--extra-root {root}={}", shell::path(look.path(folder))));
+                value
+            }
+            None if *name == "--with" => return None,
+            None => value.clone(),
+        };
+        with.push_str(&format!(" {name} {}", shell::word(value)));
+    }
+    let roots = roots.into_iter().collect::<Vec<_>>().join(" ");
+    let images = shell::path(look.path(images));
+    Some(format!("shardpack pack {images} DST {roots}{with} packs them with the folders as classes"))
 }
 
 /// Whether a folder has a split word in its name, so that its splits are a question.

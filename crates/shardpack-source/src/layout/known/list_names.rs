@@ -27,7 +27,10 @@ const OTHERS: [&str; 21] = [
     "trans",
 ];
 
+/// Extension of lists of captions: `results_20130124.token` (Flickr30k).
+const CAPTIONS: &str = ".token";
+
 /// Whether a list of this name is not about images to train from.
 pub(super) fn is_other(name: &str) -> bool {
-    words(stem(name).as_bytes()).iter().any(|word| OTHERS.contains(&word.as_str()))
+    !name.ends_with(CAPTIONS) && words(stem(name).as_bytes()).iter().any(|word| OTHERS.contains(&word.as_str()))
 }

@@ -4,17 +4,18 @@
 //! if its rows are files of one root, and if it names images in each folder, picked over the folder; or the message has the folders that it lacks.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::HashSet,
     path::{Path, PathBuf},
 };
 
 use shardpack_format::{ErrorKind, memory, shell};
 
 use super::{
-    super::{containers::are_parts, split_names::words},
+    super::{containers::are_parts, pairs, split_names::Likeness},
     Files, Found, Look, MAX_AROUND, ReadFolders,
     counterparts::join,
     list_names::is_other,
+    list_splits::{of_splits, split_of},
     stem,
 };
 use crate::{
@@ -33,8 +34,8 @@ use crate::{
 const MAX_FOLDERS: usize = 64;
 /// Levels of folders with lists, or with the files that they name.
 const MAX_LEVELS: usize = 3;
-/// Most lists: more are of single images or folders.
-const MAX_LISTS: usize = 8;
+/// Most lists: more are of single images or folders. DTD has 31.
+const MAX_LISTS: usize = 40;
 /// Most folders that a list may be relative to.
 const MAX_ROOTS: usize = 16;
 /// Most bytes of a list that are searched for names of images, within the memory.
@@ -44,14 +45,16 @@ const PICKED: usize = 16;
 /// The split whose images are likelier to be packed.
 const TRAIN: &str = "train";
 /// A list with the folder of its paths.
-struct List {
+pub(super) struct List {
     path: PathBuf,
     /// Folder of the list, and folder of its paths.
-    folder: PathBuf,
-    root: PathBuf,
-    /// Name of its split.
-    split: Option<String>,
-    trial: Trial,
+    pub folder: PathBuf,
+    pub root: PathBuf,
+    /// Name of its split, and name of the list without it.
+    pub split: Option<(String, String)>,
+    pub trial: Trial,
+    /// Whether it has no labels, and the folders of its files are classes.
+    pub has_class_folders: bool,
     /// The picked images that it names, by the number of their folder.
     seen: HashSet<(usize, String)>,
 }
@@ -59,7 +62,7 @@ struct List {
 /// A folder of the first level, or the source, that has images or sounds.
 struct Media {
     folder: String,
-    /// Names of files, picked over the folder.
+    /// Paths of files below it, picked over the folder.
     picked: Vec<String>,
 }
 
@@ -115,8 +118,11 @@ fn in_tree<'t>(tree: Tree<'t>, read: &'t ReadFolders) -> Option<(Look<'t>, Found
 fn find(look: &Look<'_>) -> Option<(Found, bool)> {
     let folders = Folders::find(look)?;
     let lists: Vec<List> = folders.lists(look);
-    if let Some(lists) = of_splits(&lists).filter(|lists| folders.lacking(lists).is_empty()) {
-        return Some((found(look, &lists, &[], &folders), folders.are_sounds));
+    let of_splits = of_splits(&lists);
+    if let Some(first) = of_splits.iter().find(|lists| folders.lacking(lists).is_empty()) {
+        let is_first = |list: &&List| first.iter().any(|one| std::ptr::eq(*one, *list));
+        let others = of_splits.iter().flatten().copied().filter(|list| !is_first(list)).collect::<Vec<_>>();
+        return Some((found(look, first, &others, &folders), folders.are_sounds));
     }
     // A text of one line may be called as a file. The source itself, and folders with folders, which may be classes, are not left out.
     let may_lack = |folder: &&str| !folder.is_empty() && look.folders(folder).is_empty();
@@ -128,7 +134,7 @@ fn find(look: &Look<'_>) -> Option<(Found, bool)> {
         }
     }
     named.sort_by_key(|(list, lacks)| {
-        let is_other = *lacks > 0 && list.split.as_deref().is_none_or(|split| split != TRAIN);
+        let is_other = *lacks > 0 && list.split.as_ref().is_none_or(|(split, _)| split != TRAIN);
         (*lacks, is_other, !list.trial.has_columns, list.trial.has_own_labels)
     });
     let ((first, _), others) = named.split_first()?;
@@ -181,11 +187,18 @@ impl Folders {
             let folder = look.path(folder);
             let path = folder.join(name);
             let start = Start::new(look.read(&path, BYTES));
-            let fits = |root: &Path| start.trial(&path, root).filter(|one| one.has_more && one.files * 2 > one.rows);
-            let Some((root, first)) = self.root(look, &folder, split.as_deref(), &fits) else { continue };
+            let has_class_folders = |one: &Trial, root: &Path| {
+                !one.has_columns && !one.has_classes && one.are_in_folders && are_classes(look, root)
+            };
+            let is_meant = |one: &Trial, root: &Path| one.has_more || split.is_some() && has_class_folders(one, root);
+            let fits =
+                |root: &Path| start.trial(&path, root).filter(|one| one.files * 2 > one.rows && is_meant(one, root));
+            let own = split.as_ref().map(|(split, _)| split.as_str());
+            let Some((root, first)) = self.root(look, &folder, own, &fits) else { continue };
             let trial = start.whole(&path, &root).unwrap_or(first);
             let Some(seen) = self.seen(look, &path, &root) else { continue };
-            lists.push(List { path, folder, root, split, trial, seen });
+            let has_class_folders = has_class_folders(&trial, &root);
+            lists.push(List { path, folder, root, split, trial, has_class_folders, seen });
         }
         lists
     }
@@ -222,8 +235,8 @@ impl Folders {
     fn seen(&self, look: &Look<'_>, path: &Path, root: &Path) -> Option<HashSet<(usize, String)>> {
         let most = MAX_BYTES.min(memory::most_of_piece());
         let text = look.read(path, most);
-        let picked = self.media.iter().flat_map(|media| &media.picked);
-        let wanted: HashSet<&[u8]> = picked.flat_map(|name| [name.as_str(), stem(name)]).map(str::as_bytes).collect();
+        let picked = self.media.iter().flat_map(|media| &media.picked).map(|path| file_name(path));
+        let wanted: HashSet<&[u8]> = picked.flat_map(|name| [name, stem(name)]).map(str::as_bytes).collect();
         // A name in quotes may have any of the others.
         let quoted = text.split(|byte| b"\"\n\r".contains(byte));
         let words = text.split(|byte| b"\"\n\r\t,;| /#".contains(byte)).chain(quoted);
@@ -233,9 +246,13 @@ impl Folders {
             let folder = look.path(&media.folder);
             // As a path, `FOLDER/**` lies below `FOLDER`, so the check of folders would fail.
             if self.are_parts || folder.starts_with(root) || root.starts_with(&folder) {
-                let is_seen =
-                    |name: &&String| [name.as_str(), stem(name)].iter().any(|one| words.contains(one.as_bytes()));
-                seen.extend(media.picked.iter().filter(is_seen).map(|name| (number, name.clone())));
+                // Each folder may have a list of its own (GTSRB).
+                let is_seen = |path: &&String| {
+                    let name = file_name(path);
+                    (self.are_parts || folder.join(path).starts_with(root))
+                        && [name, stem(name)].iter().any(|one| words.contains(one.as_bytes()))
+                };
+                seen.extend(media.picked.iter().filter(is_seen).map(|path| (number, path.clone())));
             }
         }
         ((text.len() as u64) < most).then_some(seen)
@@ -245,14 +262,30 @@ impl Folders {
     fn lacking(&self, lists: &[&List]) -> Vec<&str> {
         let is_seen = |key: &(usize, String)| lists.iter().any(|list| list.seen.contains(key));
         let lacks = |(number, media): &(usize, &Media)| {
-            let seen = media.picked.iter().filter(|name| is_seen(&(*number, (*name).clone()))).count();
+            let seen = media.picked.iter().filter(|path| is_seen(&(*number, (*path).clone()))).count();
             seen * 4 < media.picked.len() * 3
         };
         self.media.iter().enumerate().filter(lacks).map(|(_, media)| media.folder.as_str()).collect()
     }
 }
 
-/// Names of images, or of sounds, in a folder and `levels` of folders in it: the same number of each folder.
+/// Whether the folders at the root of a list are classes by their names.
+fn are_classes(look: &Look<'_>, root: &Path) -> bool {
+    let Some(below) = root.strip_prefix(look.path("")).ok().and_then(Path::to_str) else { return false };
+    let folders = look.folders(below);
+    let is_other = |name: &String| {
+        !name.contains(|letter: char| letter.is_alphabetic())
+            || Likeness::classify(name.as_bytes()).word().is_some()
+            || pairs::is_half(name.as_bytes())
+    };
+    folders.len() > 1 && !folders.iter().any(is_other)
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// Paths of images, or of sounds, in a folder and `levels` of folders in it: the same number of each folder.
 fn picked(look: &Look<'_>, folder: &str, levels: usize, are_sounds: bool) -> Vec<String> {
     let is_sound =
         |name: &str| SOUNDS.iter().any(|known| name.strip_suffix(known).is_some_and(|stem| stem.ends_with('.')));
@@ -263,9 +296,11 @@ fn picked(look: &Look<'_>, folder: &str, levels: usize, are_sounds: bool) -> Vec
     if levels > 0 && all.is_empty() {
         let inner = look.folders(folder);
         let step = inner.len().div_ceil(PICKED / 4).max(1);
-        all.extend(
-            inner.iter().step_by(step).flat_map(|name| picked(look, &join(folder, name), levels - 1, are_sounds)),
-        );
+        let below = |name: &String| {
+            let inner = picked(look, &join(folder, name), levels - 1, are_sounds);
+            inner.into_iter().map(|path| join(name, &path)).collect::<Vec<_>>()
+        };
+        all.extend(inner.iter().step_by(step).flat_map(below));
         let step = all.len().div_ceil(PICKED).max(1);
         all = all.into_iter().step_by(step).collect();
     }
@@ -281,35 +316,11 @@ fn lists_of(files: &Files) -> Vec<String> {
     files.0.iter().filter(is_list).cloned().collect()
 }
 
-/// The split that a list in `folder` is named after: `train.tsv`, `rec_gt_train.txt`, `train/metadata.jsonl`.
-fn split_of(look: &Look<'_>, list: &str, folder: &str) -> Option<String> {
-    let own = words(stem(list).as_bytes()).into_iter().find(|word| look.is_split(word));
-    let of_folder = || folder.rsplit('/').next().filter(|name| look.is_split(name)).map(str::to_owned);
-    own.or_else(of_folder)
-}
-
-/// One list for each of several splits, all with the same root or with that of their own folder.
-fn of_splits(lists: &[List]) -> Option<Vec<&List>> {
-    let mut by_split = BTreeMap::new();
-    for list in lists {
-        if let Some(split) = &list.split
-            && by_split.insert(split, list).is_some()
-        {
-            return None;
-        }
-    }
-    let of_splits: Vec<&List> = by_split.into_values().collect();
-    let first = of_splits.first().filter(|_| of_splits.len() > 1)?;
-    let are_alike =
-        of_splits.iter().all(|list| list.root == first.root) || of_splits.iter().all(|list| list.root == list.folder);
-    are_alike.then_some(of_splits)
-}
-
 /// The command that packs `lists`: one, or one for each split. `others` name the same files.
 fn found(look: &Look<'_>, lists: &[&List], others: &[&List], folders: &Folders) -> Found {
     let (first, are_sounds) = (lists[0], folders.are_sounds);
     let source = |list: &&List| match &list.split {
-        Some(split) if lists.len() > 1 => format!("--split {split}={}", shell::path(&list.path)),
+        Some((split, _)) if lists.len() > 1 => format!("--split {split}={}", shell::path(&list.path)),
         _ => shell::path(&list.path).to_string(),
     };
     let sources = lists.iter().map(source).collect::<Vec<_>>().join(" ");
@@ -319,7 +330,12 @@ fn found(look: &Look<'_>, lists: &[&List], others: &[&List], folders: &Folders) 
     };
     // Labels that are ids or texts are no classes.
     let are_own = lists.iter().all(|list| list.trial.has_own_labels);
-    let labels = if are_own { " --no-labels" } else { "" };
+    let are_folders = lists.iter().all(|list| list.has_class_folders);
+    let labels = match (are_folders, are_own) {
+        (true, _) => " --label-column folder",
+        (false, true) => " --no-labels",
+        (false, false) => "",
+    };
     let name =
         |list: &&List| list.path.strip_prefix(look.path("")).unwrap_or(&list.path).to_string_lossy().into_owned();
     let names = |lists: &[&List]| lists.iter().map(name).collect::<Vec<_>>().join(", ");
@@ -330,7 +346,7 @@ fn found(look: &Look<'_>, lists: &[&List], others: &[&List], folders: &Folders) 
         [_] => format!("{one}s, and a list of them in {}{lacks}", names(lists)),
         _ => format!("{one}s, and lists of their splits in {}", names(lists)),
     };
-    let has_classes = lists.iter().any(|list| list.trial.has_classes);
+    let has_classes = are_folders || lists.iter().any(|list| list.trial.has_classes);
     let has_columns = lists.iter().any(|list| list.trial.has_columns);
     let result = match (are_sounds, has_classes, has_columns) {
         (false, true, false) => "packs each image with its class",

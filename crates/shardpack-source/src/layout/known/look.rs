@@ -234,7 +234,10 @@ pub(super) fn contains(start: &[u8], text: &[u8]) -> bool {
 
 /// Whether the file at a path has this extension.
 pub(super) fn has_extension(path: &str, extension: &str) -> bool {
-    path.strip_suffix(extension).is_some_and(|stem| stem.ends_with('.'))
+    match extension {
+        "" => !path.rsplit('/').next().unwrap_or(path).contains('.'),
+        extension => path.strip_suffix(extension).is_some_and(|stem| stem.ends_with('.')),
+    }
 }
 
 pub(super) fn stem(name: &str) -> &str {

@@ -11,9 +11,13 @@ mod cityscapes;
 mod class_masks;
 mod coco;
 mod counterparts;
+mod imagenet;
 mod img2dataset;
 mod in_classes;
+mod instances;
+mod kitti;
 mod list_names;
+mod list_splits;
 pub(crate) mod listed;
 mod listed_masks;
 mod look;
@@ -21,6 +25,7 @@ mod market;
 mod one_file;
 mod relation;
 mod rows;
+mod sequences;
 mod side_by_side;
 mod sound;
 mod speech_commands;
@@ -43,7 +48,7 @@ use look::{Files, Look, MAX_BELOW_SPLIT, MAX_SPLITS, ReadFolders, stem};
 pub(crate) use listed_masks::{refuse as refuse_masks, refuse_same_names};
 
 /// Layouts in the order in which they are tried.
-const LAYOUTS: [Find; 25] = [
+const LAYOUTS: [Find; 29] = [
     stylegan::find,
     img2dataset::find,
     yolo::find,
@@ -51,6 +56,10 @@ const LAYOUTS: [Find; 25] = [
     cityscapes::find,
     annotated::find,
     anomalies::find,
+    imagenet::find,
+    kitti::find,
+    instances::find,
+    sequences::find,
     market::find,
     coco::find,
     split_coco::find,

@@ -40,7 +40,7 @@ impl Shape {
 
     /// The shapes that give `file` for the image `image`, by what both begin or end with.
     fn between(image: &str, file: &str) -> Vec<Self> {
-        let Some((other, extension)) = file.rsplit_once('.') else { return Vec::new() };
+        let (other, extension) = cut_extension(file);
         let same = Self::same(extension);
         let mut shapes = Vec::new();
         let at = cut(image, other, shared(image.chars(), other.chars()));
@@ -59,13 +59,19 @@ impl Shape {
     /// Whether the names of components can have these texts, which are none of patterns.
     fn is_pattern(&self) -> bool {
         let texts = [&self.end, &self.start, &self.before, &self.after, &self.extension];
-        !texts.iter().any(|text| text.contains(['{', '}', '*', ',', '=', '/'])) && !self.extension.is_empty()
+        !texts.iter().any(|text| text.contains(['{', '}', '*', ',', '=', '/']))
     }
 
     /// The name of the file of an image.
     fn name(&self, image: &str) -> Option<String> {
         let kept = image.strip_suffix(self.end.as_str())?.strip_prefix(self.start.as_str())?;
-        Some(format!("{}{kept}{}.{}", self.before, self.after, self.extension))
+        Some(format!("{}{kept}{}", self.before, self.end_of_name()))
+    }
+
+    /// The text after the stem, and the extension.
+    fn end_of_name(&self) -> String {
+        let dot = if self.extension.is_empty() { "" } else { "." };
+        format!("{}{dot}{}", self.after, self.extension)
     }
 
     /// The pattern of `--with`.
@@ -75,8 +81,13 @@ impl Shape {
             ("", "") => "{stem}".to_owned(),
             ("", text) | (text, _) => format!("{{stem-{text}}}"),
         };
-        format!("{}{stem}{}.{}", self.before, self.after, self.extension)
+        format!("{}{stem}{}", self.before, self.end_of_name())
     }
+}
+
+/// The name and the extension of a file; a file may have no extension (Stanford Dogs).
+fn cut_extension(file: &str) -> (&str, &str) {
+    file.rsplit_once('.').unwrap_or((file, ""))
 }
 
 /// Number of bytes that two names share from one side.
@@ -126,7 +137,9 @@ pub(super) fn find(groups: &[Group]) -> Option<Relation> {
         let of_group = |((images, _), files): (&Group, &HashSet<&str>)| {
             let has = |image: &&String| shape.name(image).is_some_and(|name| files.contains(name.as_str()));
             let with = images.iter().filter(has).count() as u64;
-            let others = files.iter().filter(|file| file.ends_with(&format!("{}.{}", shape.after, shape.extension)));
+            let is_of_shape =
+                |file: &&&str| cut_extension(file).1 == shape.extension && file.ends_with(&shape.end_of_name());
+            let others = files.iter().filter(is_of_shape);
             (with, (images.len().min(others.count()) as u64).max(with))
         };
         let (with, least) = groups.iter().zip(&sets).map(of_group).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
@@ -135,8 +148,8 @@ pub(super) fn find(groups: &[Group]) -> Option<Relation> {
         fits.then_some(with)
     };
     let mut extensions = BTreeMap::<&str, u64>::new();
-    for (_, extension) in groups.iter().flat_map(|(_, files)| files).filter_map(|file| file.rsplit_once('.')) {
-        *extensions.entry(extension).or_default() += 1;
+    for file in groups.iter().flat_map(|(_, files)| files) {
+        *extensions.entry(cut_extension(file).1).or_default() += 1;
     }
     let best = |shapes: &mut dyn Iterator<Item = Shape>| {
         shapes.filter_map(|shape| Some((holds(&shape)?, shape))).max_by_key(|(with, _)| *with)
@@ -193,6 +206,8 @@ mod tests {
             (&["1"], &["1_mask.png"], None),
             (&["a", "b"], &["a_{x}.png", "b_{x}.png"], None),
             (&["ä1", "ä2"], &["ä1é.png", "ä2é.png"], Some(("{stem}é.png", 0))),
+            (&["n02_1", "n02_2"], &["n02_1", "n02_2"], Some(("*", 0))),
+            (&["n02_1", "n02_2"], &["readme", "n02_3"], None),
         ] {
             let text = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
             let found = find(&[(text(images), text(files))]);

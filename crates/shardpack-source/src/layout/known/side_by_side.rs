@@ -2,7 +2,7 @@
 
 use shardpack_format::component::Component;
 
-use super::{Found, Look, on_missing, stem};
+use super::{Found, Look, counterparts::with_classes, on_missing, stem};
 use crate::layout::pairs;
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
@@ -34,5 +34,6 @@ fn both(look: &Look<'_>, images: &str, beside: &str) -> Option<Found> {
     options.extend(on_missing(all_lacking));
     let what =
         format!("{images} and {beside} have the same folders and files of the same names: pairs, and no classes");
-    Some(Found::new(what, options, "packs each image with its file"))
+    let other = with_classes(look, images, &inner, &options);
+    Some(Found { other, ..Found::new(what, options, "packs each image with its file") })
 }

@@ -31,12 +31,13 @@ impl Side {
 use Side::{End, Start};
 
 /// Each row: the side of the mark, the mark of masks, and marks of their images; images may also have no mark.
-pub(super) const MARKS: [(Side, &str, &[&str]); 23] = [
+pub(super) const MARKS: [(Side, &str, &[&str]); 24] = [
     (End, "_mask", &["_sat", "_image", "_img", "_photo"]),
     (End, "-mask", &["-image"]),
     (End, "_seg", &["_image", "_img"]),
     (End, "_segmentation", &["_image"]),
     (End, "_gt", &["_image", "_img"]),
+    (End, "_GT", &[]),
     (End, "_label", &["_image", "_img", "_rgb"]),
     (End, "_fg", &["_rgb"]),
     (End, "_centers", &["_rgb"]),
@@ -167,7 +168,7 @@ impl Masks {
             "" => "*".to_owned(),
             text => format!("{{stem-{text}}}"),
         };
-        let name = self.text.trim_matches(['_', '-', '.']).replace('-', "_");
+        let name = self.text.trim_matches(['_', '-', '.']).replace('-', "_").to_ascii_lowercase();
         let mut values = vec![format!("{name}={}.{}", self.side.join(&image, self.text), self.extension)];
         let names = files.iter().flat_map(|files| &files.0).map(|name| stem(name));
         let mut further: Vec<(&str, &str)> =

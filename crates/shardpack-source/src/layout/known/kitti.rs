@@ -1,0 +1,30 @@
+//! KITTI with a folder for each archive: `data_object_image_2/training/image_2` and `data_object_label_2/training/label_2`.
+
+use shardpack_format::shell;
+
+use super::{Found, Look};
+use crate::boxes;
+
+const IMAGES: &str = "data_object_image_2";
+const LABELS: &str = "data_object_label_2";
+
+pub(super) fn find(look: &Look<'_>) -> Option<Found> {
+    let labels = format!("{LABELS}/training/label_2");
+    let first = look.files(&labels).first_of("txt")?;
+    let is_kitti = boxes::is_kitti(&look.start(&format!("{labels}/{first}"))).unwrap_or(true);
+    let splits = look.folders(IMAGES);
+    if !is_kitti || splits.is_empty() || !splits.iter().all(|split| look.is_split(split)) {
+        return None;
+    }
+    let command = format!(
+        "shardpack pack {} DST --no-labels --splits '{{split}}' --extra-root labels={} \
+         --with 'boxes=kitti:{{labels}}/{{grandparent}}/label_2/*.txt' --on-missing empty",
+        shell::path(look.path(IMAGES)),
+        shell::path(look.path(LABELS))
+    );
+    let others: Vec<String> = look.folders("").into_iter().filter(|name| name != IMAGES && name != LABELS).collect();
+    let left_out = if others.is_empty() { String::new() } else { format!("; it leaves out {}", others.join(", ")) };
+    let what = format!("images in {IMAGES}, and label files of KITTI in {LABELS}{left_out}");
+    let result = "packs each image with its boxes and their class numbers";
+    Some(Found { command: Some(command), ..Found::new(what, Vec::new(), result) })
+}

@@ -1,0 +1,64 @@
+//! Lists of splits: `train.tsv` and `test.tsv`, `train/metadata.jsonl` and `test/metadata.jsonl`, `images_variant_train.txt` and
+//! `images_variant_test.txt` (FGVC-Aircraft).
+
+use std::collections::BTreeMap;
+
+use super::{
+    super::split_names::{Likeness, words},
+    Look,
+    listed::List,
+    stem,
+};
+
+/// The split that a list in `folder` is named after, and the name of the list without the word.
+pub(super) fn split_of(look: &Look<'_>, list: &str, folder: &str) -> Option<(String, String)> {
+    let own = words(stem(list).as_bytes()).into_iter().find(|word| look.is_split(word));
+    let of_folder = || folder.rsplit('/').next().filter(|name| look.is_split(name)).map(str::to_owned);
+    match own {
+        Some(split) => {
+            let form = list.replacen(&split, "", 1);
+            Some((split, form))
+        }
+        None => of_folder().map(|split| (split, list.to_owned())),
+    }
+}
+
+/// Lists that together have a list for each of several splits, all with the same root or with that of their own folder: all `lists` of splits,
+/// else those of one name; lists with classes first.
+pub(super) fn of_splits(lists: &[List]) -> Vec<Vec<&List>> {
+    let all: Vec<&List> = lists.iter().filter(|list| list.split.is_some()).collect();
+    if let Some(all) = one_of_each(&all) {
+        return vec![all];
+    }
+    let mut by_form = BTreeMap::<_, Vec<&List>>::new();
+    for list in all {
+        let form = list.split.as_ref().map(|(_, form)| form);
+        // Lists of one name are in one folder, or in folders of splits.
+        let folder = (list.root != list.folder).then_some(&list.folder);
+        by_form.entry((folder, form)).or_default().push(list);
+    }
+    let mut found: Vec<Vec<&List>> = by_form.into_values().filter_map(|lists| one_of_each(&lists)).collect();
+    found.sort_by_key(|lists| (!lists.iter().any(|list| list.trial.has_classes), !lists[0].has_class_folders));
+    found
+}
+
+/// The lists by their splits, without one of the training and validation images if each of both has its own; `None` if they are of one split,
+/// a split has several, or their roots differ.
+fn one_of_each<'l>(lists: &[&'l List]) -> Option<Vec<&'l List>> {
+    let mut by_split = BTreeMap::new();
+    for list in lists {
+        let (split, _) = list.split.as_ref()?;
+        if by_split.insert(split.as_str(), *list).is_some() {
+            return None;
+        }
+    }
+    let has = |word: &str| by_split.keys().any(|split| Likeness::classify(split.as_bytes()).word() == Some(word));
+    if by_split.contains_key("train") && has("val") {
+        by_split.remove("trainval");
+    }
+    let lists: Vec<&List> = by_split.into_values().collect();
+    let first = lists.first().filter(|_| lists.len() > 1)?;
+    let are_alike =
+        lists.iter().all(|list| list.root == first.root) || lists.iter().all(|list| list.root == list.folder);
+    are_alike.then_some(lists)
+}

@@ -1,0 +1,143 @@
+//! Datasets whose layout no options pack: `pack FOLDER` prints a command, and the command packs what belongs together.
+
+use shardpack_reader::Dataset;
+use shardpack_testing::{Bench, Ran, root};
+
+use crate::{
+    boxes::objects,
+    layout_table::OBJECT,
+    listed_layouts::{assert_packed, run_printed},
+};
+
+/// The folder of the source in a printed command.
+fn asked(bench: &Bench, what: &str) -> Ran {
+    bench.pack(&[]).code(2).clean_error().says(what)
+}
+
+#[test]
+fn the_printed_command_packs_imagenet() {
+    for above in ["", "imagenet-object-localization-challenge/"] {
+        let images = [
+            "train/n01440764/n01440764_1.JPEG",
+            "train/n01443537/n01443537_2.JPEG",
+            "train/n01443537/n01443537_3.JPEG",
+            "val/ILSVRC2012_val_00000001.JPEG",
+            "val/ILSVRC2012_val_00000002.JPEG",
+            "test/ILSVRC2012_test_00000001.JPEG",
+        ];
+        let at = |image: &str| format!("{above}ILSVRC/Data/CLS-LOC/{image}");
+        let bench = Bench::with(&images.map(at).each_ref().map(String::as_str));
+        bench.file(format!("{above}ILSVRC/Annotations/CLS-LOC/val/ILSVRC2012_val_00000001.xml"), OBJECT.as_bytes());
+        bench.file(
+            format!("{above}LOC_val_solution.csv"),
+            b"ImageId,PredictionString\nILSVRC2012_val_00000001,n01443537 1 1 5 5 n01443537 2 2 5 5 \nILSVRC2012_val_00000002,n01440764 1 1 5 5 \n",
+        );
+        let ran = asked(&bench, "a list of the classes of the images in val; it leaves out test");
+        run_printed(&bench, &ran, " packs each image with its class");
+        assert_packed(&bench, &[("train", 3), ("val", 2)], 2);
+    }
+}
+
+#[test]
+fn the_printed_command_packs_tiny_imagenet() {
+    let bench = Bench::with(&[
+        "train/n01443537/images/n01443537_0.JPEG",
+        "train/n01629819/images/n01629819_0.JPEG",
+        "val/images/val_0.JPEG",
+        "val/images/val_1.JPEG",
+        "test/images/test_0.JPEG",
+    ]);
+    bench.file("train/n01443537/n01443537_boxes.txt", b"n01443537_0.JPEG\t0\t10\t63\t58\n");
+    bench.file("val/val_annotations.txt", b"val_0.JPEG\tn01629819\t0\t32\t44\t62\nval_1.JPEG\tn01443537\t0\t1\t4\t6\n");
+    bench.file("wnids.txt", b"n01443537\nn01629819\n");
+    let ran = asked(&bench, "a list of the classes of the images in val; it leaves out test");
+    run_printed(&bench, &ran, " packs each image with its class");
+    assert_packed(&bench, &[("train", 2), ("val", 2)], 2);
+    let val = Dataset::open(bench.at("packed/val")).unwrap();
+    let labels: Vec<_> = (0..2).map(|number| val.sample(number).unwrap().label()).collect();
+    assert_ne!(labels[0], labels[1]);
+}
+
+#[test]
+fn the_printed_command_packs_kitti_with_a_folder_for_each_archive() {
+    let at = |path: &str| format!("data_object_image_2/{path}");
+    let images = ["training/image_2/000000.png", "training/image_2/000001.png", "testing/image_2/000000.png"].map(at);
+    let bench = Bench::with(&images.each_ref().map(String::as_str));
+    let car = "Car 0.00 0 -1.58 1 1 5 5.5 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59\n";
+    (0..2).for_each(|n| bench.file(format!("data_object_label_2/training/label_2/00000{n}.txt"), car.as_bytes()));
+    bench.file("data_object_calib/training/calib/000000.txt", b"P0: 1");
+    let ran = asked(&bench, "label files of KITTI in data_object_label_2; it leaves out data_object_calib");
+    run_printed(&bench, &ran, " packs each image with its boxes");
+    assert_packed(&bench, &[("training", 2), ("testing", 1)], 0);
+    let boxes = objects(&bench.at("packed/training"));
+    assert!(boxes.values().all(|boxes| *boxes == [([1.0, 1.0, 5.0, 5.5], 0)]), "{boxes:?}");
+}
+
+#[test]
+fn datasets_of_flaws_side_by_side_are_packed_one_by_one() {
+    let of = |name: &str| {
+        ["train/good/000.png", "test/good/001.png", "test/cut/000.png"].map(|image| format!("{name}/{image}"))
+    };
+    let images = [of("bottle"), of("cable")].concat();
+    let bench = Bench::with(&images.iter().map(String::as_str).collect::<Vec<_>>());
+    ["bottle", "cable"].iter().for_each(|name| bench.file(format!("{name}/ground_truth/cut/000_mask.png"), b"mask"));
+    let ran =
+        asked(&bench, "2 datasets in folders, bottle the first").says("other folders each into a DST of their own");
+    run_printed(&bench, &ran, "packs the first");
+    assert_packed(&bench, &[("train", 1), ("test", 2)], 2);
+}
+
+#[test]
+fn class_folders_with_files_in_folders_of_the_same_names_keep_their_classes() {
+    // Stanford Dogs, whose annotations have no extension; Caltech-101.
+    for (images, beside, file, content) in [
+        ("Images", "Annotation", "n02085620_1{n}", OBJECT),
+        ("101_ObjectCategories", "Annotations", "annotation_000{n}.mat", "mat"),
+    ] {
+        let image = file.replace("annotation", "image");
+        let image = image.split('.').next().unwrap();
+        let numbered = |name: &str, number: usize| name.replace("{n}", &number.to_string());
+        let bench = Bench::new();
+        for class in ["n02085620-Chihuahua", "n02085782-Japanese_spaniel"] {
+            for number in 1..=2 {
+                let name = format!("{images}/{class}/{}.jpg", numbered(image, number));
+                bench.file(name, &shardpack_testing::jpeg(number as u64, 5000));
+                bench.file(format!("{beside}/{class}/{}", numbered(file, number)), content.as_bytes());
+            }
+        }
+        let ran = asked(&bench, "hold files of the same names: pairs, and no classes");
+        let with_classes =
+            ran.stderr.split("; shardpack pack").nth(1).map(|text| format!("help: shardpack pack{text}"));
+        let ran = Ran { stderr: with_classes.unwrap(), ..ran };
+        run_printed(&bench, &ran, " packs them with the folders as classes");
+        assert_packed(&bench, &[("", 4)], 2);
+        let packed = Dataset::open(bench.at("packed")).unwrap();
+        let components = &packed.manifest().components;
+        let expected = if content == OBJECT { "boxes.npy" } else { "annotation.mat" };
+        assert!(components.iter().any(|component| component == expected), "{components:?}");
+    }
+}
+
+#[test]
+fn images_of_another_split_are_no_counterparts() {
+    let bench = Bench::with(&[
+        "ch4_test_images/img_1.jpg",
+        "ch4_test_images/img_2.jpg",
+        "ch4_training_images/img_1.jpg",
+        "ch4_training_images/img_2.jpg",
+    ]);
+    (1..=2).for_each(|n| bench.file(format!("Challenge4_Test_Task1_GT/gt_img_{n}.txt"), b"1,1,5,1,5,5,1,5,a\n"));
+    let ran = asked(&bench, "it leaves out ch4_training_images");
+    assert!(!ran.stderr.contains("../ch4_training_images"), "{}", ran.stderr);
+}
+
+#[test]
+fn each_layout_that_is_called_after_a_dataset_has_a_row_in_the_table() {
+    let page = std::fs::read_to_string(root().join("docs/how-to/layouts.md")).unwrap();
+    for name in ["ImageNet", "Tiny ImageNet", "Stanford Dogs", "Food-101", "FGVC-Aircraft", "CUB"] {
+        assert!(page.contains(&format!("| {name}")) || page.contains(&format!(", {name}")), "{name}");
+    }
+    for layout in &crate::published_table::PUBLISHED {
+        assert!(page.contains(layout.name), "{}", layout.name);
+    }
+}
