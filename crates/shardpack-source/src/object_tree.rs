@@ -26,6 +26,7 @@ use super::{
     packed,
     retry::Retrying,
     shards::UrlResolver,
+    storage,
     stored::{Stored, StoredPath},
     tree::Tree,
     url,
@@ -420,15 +421,17 @@ impl SampleReader for ObjectReader<'_> {
     }
 
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
-        if matches!(look, Look::Memory | Look::Ahead) {
+        let entry = self.listing.entry(number);
+        let listed = self.listed(number, self.listing.name(number), entry.bytes.into(), entry.stamp);
+        // A member of an archive of this machine may be in memory.
+        let is_there = |(file, offset)| storage::peek(file, offset, &mut [0], look).is_ok_and(|read| read.is_some());
+        if matches!(look, Look::Memory | Look::Ahead) && !self.store.place(&listed).is_some_and(is_there) {
             return Ok(None);
         }
         if self.is_of_npz(number) {
             // Arrays do not start as images do, and the listing has no length for the file.
             return Ok(Some(0));
         }
-        let entry = self.listing.entry(number);
-        let listed = self.listed(number, self.listing.name(number), entry.bytes.into(), entry.stamp);
         let most = first.len().min(entry.bytes as usize);
         self.store.read_listed(&listed, 0, &mut first[..most]).map_err(without_place).map(|()| Some(most))
     }

@@ -179,6 +179,13 @@ pub trait Storage: Debug + Send + Sync {
         Ok(page)
     }
 
+    /// The file of this machine that holds a listed file, and the byte in it at which the listed file, or what is stored with it, begins;
+    /// `None` over a network, and for files of their own.
+    fn place(&self, listed: &Object) -> Option<(&File, u64)> {
+        let _ = listed;
+        None
+    }
+
     /// Fills `into` with bytes of a listed file from `offset` on.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 use std::{
     cmp::Ordering,
     collections::BTreeSet,
+    fs::File,
     io,
     ops::{ControlFlow, Range},
     path::{Path, PathBuf},
@@ -333,6 +334,11 @@ impl Storage for ZipFolder {
         let names = folders.map(|at| self.name(*at).trim_end_matches('/'));
         page.folders = names.filter(|name| is_key(name)).map(str::to_owned).collect();
         Ok((page, false))
+    }
+
+    fn place(&self, listed: &Object) -> Option<(&File, u64)> {
+        let entry = self.listed_entry(listed).ok()?;
+        self.zip.file.local().map(|file| (file, entry.about(0, 0).start))
     }
 
     fn read_listed(&self, listed: &Object, offset: u64, into: &mut [u8]) -> Result<()> {

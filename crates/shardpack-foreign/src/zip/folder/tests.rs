@@ -274,3 +274,21 @@ fn an_archive_behind_a_program_is_read_and_every_cut_and_flip_of_it_is_found() {
         assert!(!found.is_ok_and(|found| is_other_content(&found)), "{at}");
     }
 }
+
+#[test]
+fn a_member_of_an_archive_of_this_machine_has_a_place_in_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = some();
+    std::fs::write(folder.path().join("all.zip"), &bytes).unwrap();
+    let storage: Arc<dyn Storage> = Arc::new(shardpack_storage::Local::new(folder.path()));
+    let zip = ZipFolder::open(storage, "all.zip").unwrap().unwrap();
+    for object in zip.first_page().unwrap().0.objects {
+        let (file, offset) = zip.place(&object).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), bytes.len() as u64);
+        let (header, name) = bytes[offset as usize..].split_at(30);
+        assert!(header.starts_with(b"PK\x03\x04") && name.starts_with(object.name.as_bytes()), "{}", object.name);
+        assert!(zip.place(&Object { stamp: object.stamp + 1, ..object }).is_none());
+    }
+    let remote = opened(&bytes).unwrap();
+    assert!(remote.place(&remote.look("none").unwrap().unwrap()).is_none());
+}
