@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from pathlib import Path
@@ -49,7 +51,7 @@ def test_a_function_makes_the_bytes_that_the_program_makes(tree: Path, tmp_path:
         assert path.read_bytes() == (tmp_path / "program" / path.name).read_bytes()
 
 
-def test_verify_inspect_plan_convert_crops_and_adopt(tree: Path, packed: Path, tmp_path: Path) -> None:
+def test_verify_inspect_plan_convert_and_crops(tree: Path, packed: Path, tmp_path: Path) -> None:
     assert shardpack.verify(packed).ok
     assert shardpack.inspect([packed]).datasets[0]["samples"] == 300
     assert shardpack.plan(tree, tmp_path / "planned").ok and not (tmp_path / "planned").exists()
@@ -61,6 +63,25 @@ def test_verify_inspect_plan_convert_crops_and_adopt(tree: Path, packed: Path, t
     assert "elapsed_ms" in dir(report) and isinstance(report.elapsed_ms, int)
     with pytest.raises(AttributeError, match="no field 'nothing': there are"):
         report.nothing
+
+
+def test_components_of_adopted_shards_are_loaded(tree: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "tars"
+    folder.mkdir()
+    with tarfile.open(folder / "a.tar", "w") as tar:
+        for number, image in enumerate(sorted(tree.rglob("*.jpg"))[:8]):
+            texts = {"cls": str(number % 2), "json": f'{{"number": {number}}}'} | (
+                {"txt": f"image {number}"} if number else {}
+            )
+            contents = {"jpg": image.read_bytes()} | {name: text.encode() for name, text in texts.items()}
+            for extension, content in contents.items():
+                member = tarfile.TarInfo(f"{number}.{extension}")
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    assert shardpack.adopt(folder).ok and shardpack.verify(folder).ok
+    batch = next(iter(shardpack.Loader(folder, 8, transform="eval", shuffle=False, components=["txt", "json"])))
+    assert batch["txt"] == [None, *(f"image {number}" for number in range(1, 8))]
+    assert batch["json"] == [{"number": number} for number in range(8)] and list(batch["label"]) == [0, 1] * 4
 
 
 def test_parts_are_packed_told_of_and_merged(tree: Path, tmp_path: Path) -> None:

@@ -186,6 +186,20 @@ fn with_components(folder: &Path) -> BTreeMap<(String, String), Vec<u8>> {
     beside
 }
 
+/// The contents beside the images of a dataset by number and name.
+fn contents_beside(folder: &Path) -> BTreeMap<(String, String), Vec<u8>> {
+    let dataset = Dataset::open(folder).unwrap();
+    let mut found = BTreeMap::new();
+    for number in 0..dataset.len() {
+        let sample = dataset.sample(number).unwrap();
+        for (at, name) in dataset.manifest().components.iter().enumerate().skip(1).filter(|(_, name)| *name != "cls") {
+            let Some(content) = sample.content(at).unwrap() else { continue };
+            found.insert((number.to_string(), name.clone()), content.into_owned());
+        }
+    }
+    found
+}
+
 #[test]
 fn components_of_adopted_tars_are_read_and_checked() {
     let bench = Bench::new();
@@ -193,29 +207,12 @@ fn components_of_adopted_tars_are_read_and_checked() {
     let beside = with_components(&folder);
     adopt(&folder, &["--image-feature", "jpg"]).code(0);
     verify(&folder, &["--decode"]).code(0);
-    let read = |folder: &Path| {
-        let dataset = Dataset::open(folder).unwrap();
-        let mut found = BTreeMap::new();
-        for number in 0..dataset.len() {
-            let sample = dataset.sample(number).unwrap();
-            let key = String::from_utf8(dataset.row(number).unwrap().key.to_vec()).unwrap();
-            for (at, name) in
-                dataset.manifest().components.iter().enumerate().skip(1).filter(|(_, name)| *name != "cls")
-            {
-                let Some(content) = sample.content(at).unwrap() else { continue };
-                let number = key.trim_start_matches('0');
-                let number = if number.is_empty() { "0" } else { number };
-                found.insert((number.to_owned(), name.clone()), content.into_owned());
-            }
-        }
-        found
-    };
-    assert_eq!(read(&folder), beside);
+    assert_eq!(contents_beside(&folder), beside);
     // `convert` of the dataset takes them, too.
     let packed = bench.at("packed");
     let paths = [&folder, &packed].map(|path| path.to_str().unwrap().to_owned());
     run(&["convert", &paths[0], &paths[1], "--order", "source", "--quiet"]).code(0);
-    assert_eq!(read(&packed), beside);
+    assert_eq!(contents_beside(&packed), beside);
     // A changed byte of a component is found, and its name.
     let bytes = fs::read(folder.join("a.tar")).unwrap();
     for (text, component) in [(&b"caption 3"[..], "txt"), (b"{\"n\": 1}", "json"), (b"'shape': (3", "boxes.npy")] {
@@ -225,6 +222,51 @@ fn components_of_adopted_tars_are_read_and_checked() {
         fs::write(folder.join("a.tar"), &damaged).unwrap();
         verify(&folder, &[]).code(1).says(&format!("hash of component {component} differs"));
     }
+}
+
+#[test]
+fn of_fields_with_one_component_name_the_same_is_taken_as_by_convert() {
+    let bench = Bench::new();
+    let folder = bench.at("shards");
+    fs::create_dir(&folder).unwrap();
+    let mut tar = Tar::new();
+    for number in 0..4_usize {
+        tar = tar.file(&format!("{number}.jpg"), &jpeg(number as u64, 5000));
+        let mut fields = [("en-us.txt", "us"), ("en_us.txt", "US")];
+        fields.rotate_left(number % 2);
+        for (name, text) in fields {
+            tar = tar.file(&format!("{number}.{name}"), format!("{text} {number}").as_bytes());
+        }
+    }
+    fs::write(folder.join("a.tar"), tar.bytes()).unwrap();
+    let packed = bench.at("packed");
+    let paths = [&folder, &packed].map(|path| path.to_str().unwrap().to_owned());
+    run(&["convert", &paths[0], &paths[1], "--order", "source", "--quiet"]).code(0);
+    adopt(&folder, &[]).code(0);
+    assert_eq!(contents_beside(&folder), contents_beside(&packed));
+}
+
+#[test]
+fn more_fields_than_a_sample_has_room_for_are_counted_and_records_that_are_no_samples_are_not() {
+    let bench = Bench::new();
+    let shards = |name: &str, members: &[(String, Vec<u8>)]| {
+        let folder = bench.at(name);
+        fs::create_dir(&folder).unwrap();
+        let tar = members.iter().fold(Tar::new(), |tar, (name, bytes)| tar.file(name, bytes));
+        fs::write(folder.join("a.tar"), tar.bytes()).unwrap();
+        folder
+    };
+    let mut members = vec![("0.jpg".to_owned(), jpeg(0, 5000))];
+    members.extend((0..70).map(|number| (format!("0.n{number:02}.txt"), b"text".to_vec())));
+    let many = shards("many", &members);
+    adopt(&many, &[]).code(0).says("1 component n69.txt: not in the index");
+    verify(&many, &[]).code(0);
+    let text = |name: &str| (name.to_owned(), b"text".to_vec());
+    let members =
+        [("0.jpg".to_owned(), jpeg(0, 5000)), text("0.txt"), ("1.jpg".to_owned(), b"no image".to_vec()), text("1.txt")];
+    let bad = shards("bad", &members);
+    let ran = adopt(&bad, &["--on-bad", "skip"]).code(0);
+    assert!(!ran.stdout.contains("component txt"), "{}", ran.stdout);
 }
 
 #[test]

@@ -29,7 +29,7 @@ use shardpack_format::{
 };
 
 use crate::{
-    adopted_components::{Components, Fields, is_at, range},
+    adopted_components::{Components, range},
     adopted_crops,
     copy::OnBad,
     foreign::{Kind, ShardFile},
@@ -101,7 +101,14 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     let files = shards.shard_files();
     let (first, format) = fit(folder, &files)?;
     refuse_splits(folder, &shards)?;
-    let found = shards.discover(&options::Options { splits: Splits::None, ..Default::default() }, monitor)?;
+    let discover = |shards: &Shards, components| {
+        shards.discover(&options::Options { splits: Splits::None, components, ..Default::default() }, monitor)
+    };
+    let found = discover(&shards, options::Components::All).or_else(|error| match error.kind() {
+        // More fields than a sample has room for: all are counted.
+        ErrorKind::Usage => discover(&shards, options::Components::None).map_err(|_| error),
+        _ => Err(error),
+    })?;
     let Some(mut found) = found.into_iter().next() else { return Err(Error::usage("no shards").in_file(folder)) };
     if found.listing.is_empty() {
         return Err(Error::data("no sample in these shards").in_file(folder));
@@ -126,9 +133,13 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
         return Err(Error::data("has no sample that can be read: a shard holds at least one").in_file(&file.path));
     }
     let listing = Arc::clone(&found.listing);
-    let read: Vec<_> = files.iter().zip(&samples).map(|(file, samples)| (*file, samples.as_slice())).collect();
-    let fields = Fields { wanted: &wanted, are_files: formats::entry(format)?.has_extensions };
-    let components = Components::find(&listing, &read, fields, monitor)?;
+    let components = Components::find(&listing, &shards, formats::entry(format)?.has_extensions);
+    // The fields of records that are no samples are counted with those of samples.
+    let (carried, bad) = (std::mem::take(&mut found.carried), found.unpacked.len() as u64);
+    for (_, count) in found.ignored.iter_mut().filter(|(reason, _)| carried.contains_key(*reason)) {
+        *count = count.saturating_sub(bad);
+    }
+    found.ignored.retain(|_, count| *count > 0);
     for (name, samples) in components.left_out() {
         *found.ignored.entry(format!("{COMPONENT}{name}")).or_default() += samples;
     }
@@ -308,7 +319,9 @@ impl Adopter<'_> {
         let (mut records, mut left) = (Vec::with_capacity(samples.len()), samples.iter().peekable());
         while left.peek().is_some() {
             let Some(record) = walk.next().map_err(|error| error.in_file(&shard.path))? else { return Err(changed()) };
-            if let Some((number, _)) = left.next_if(|(_, offset)| is_at(&record, *offset)) {
+            let is_next =
+                |(_, offset): &&(u64, u64)| record.image.as_ref().is_ok_and(|image| image.fetch.start == *offset);
+            if let Some((number, _)) = left.next_if(is_next) {
                 records.push((record, *number));
             }
         }
@@ -334,7 +347,7 @@ impl Adopter<'_> {
                 .map(Cow::Owned),
         };
         let content = content.ok_or_else(|| wrong("its image reaches beyond it"))?;
-        let beside = self.components.of_sample(record, number, (start, stored))?;
+        let beside = self.components.of_sample(number, start, stored)?;
         let mut covered = vec![if image.in_parts { 0..0 } else { range(&extent) }];
         covered.extend(beside.iter().filter(|(_, detail)| detail.hash.is_some()).map(|(extent, _)| range(extent)));
         let mut details: Vec<Detail> = beside.iter().map(|(_, detail)| *detail).collect();

@@ -155,7 +155,7 @@ fn source(number: usize, part: MixPart, options: &Options) -> Result<PlanSource>
             let error = Error::usage(what).in_file(dataset.folder());
             // The index of adopted shards has only components that lie in them unchanged.
             match dataset.manifest().format.settings.contains_key(adopted::SETTING) {
-                true => error.help("the index of adopted shards has only what lies in them unchanged: shardpack convert SRC DST keeps the other components"),
+                true => error.help("adopt indexes the components that lie in the shards unchanged: shardpack convert SRC DST keeps the others"),
                 false => error,
             }
         })

@@ -52,7 +52,7 @@ const NOT_HERE: &[(&str, &str)] = &[
     ("make more parts", "nobody has a part of more than 2^32 samples here"),
     ("the same command resumes and keeps the changed images", "no test knows when it is to interrupt"),
     (
-        "the index of adopted shards has only what lies in them unchanged: shardpack convert SRC DST keeps the other components",
+        "adopt indexes the components that lie in the shards unchanged: shardpack convert SRC DST keeps the others",
         "the command line has no loader",
     ),
     ("run the same command again once nobody writes to it any more", "no test knows when it is to write"),

@@ -36,6 +36,7 @@ use super::{
     packed,
 };
 use crate::{
+    component_table::Cell,
     foreign::{Kind, ShardFile, files, hdf5, lmdb},
     sys,
 };
@@ -229,6 +230,12 @@ impl Shards {
     /// File number and offset in the file for a place in a listing of these shards.
     pub fn of_place(&self, place: u64) -> (usize, u64) {
         shard_reader::of_place(place)
+    }
+
+    /// Byte of the shard at which a component begins, or the items of an array; `None` if it is made from other bytes.
+    pub fn component_offset(&self, cell: Cell) -> Option<u64> {
+        let (offset, recipe) = shard_reader::of_component_stamp(cell.stamp);
+        (recipe == 0).then_some(offset)
     }
 
     /// Whether a listing entry is stored bytes that need no conversion, as opposed to pixels that an image is made from.
