@@ -1,6 +1,6 @@
 """Write rows of a Python loop to shards, and print the seconds and CPU seconds.
 
-    rows.py shardpack|webdataset|mds small|photographs ROWS DESTINATION
+    rows.py shardpack|shardpack-mds|webdataset|mds small|photographs ROWS DESTINATION
 
 Small rows are a label, a float and a short text; photographs are 110 KB of bytes that begin as a JPEG, and a label. Imports are not
 counted, an fsync of every file is. shardpack also shuffles, hashes and writes an index.
@@ -9,6 +9,7 @@ counted, an fsync of every file is. shardpack also shuffles, hashes and writes a
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 PHOTOGRAPH_BYTES = 110_000
@@ -24,8 +25,8 @@ def rows(kind: str, count: int):
             yield {"image": photograph + b"%d" % number, "label": number % 10}
 
 
-def by_shardpack(kind: str, count: int, destination: Path) -> None:
-    with shardpack.Writer(destination, shard_size=SHARD_BYTES) as writer:
+def by_shardpack(kind: str, count: int, destination: Path, format: str = "webdataset") -> None:
+    with shardpack.Writer(destination, shard_size=SHARD_BYTES, format=format) as writer:
         for row in rows(kind, count):
             writer.write(row)
 
@@ -49,11 +50,11 @@ def by_mds(kind: str, count: int, destination: Path) -> None:
 if __name__ == "__main__":
     tool, kind, count, destination = sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4])
     match tool:
-        case "shardpack":
+        case "shardpack" | "shardpack-mds":
             import shardpack
 
             shardpack.Writer  # imported on first use
-            write = by_shardpack
+            write = partial(by_shardpack, format="mds") if tool == "shardpack-mds" else by_shardpack
         case "webdataset":
             import webdataset
 

@@ -22,7 +22,7 @@ struct Listed {
     components: &'static [&'static str],
 }
 
-const LISTED: [Listed; 24] = [
+const LISTED: [Listed; 25] = [
     Listed {
         name: "CelebA",
         files: &["img_align_celeba/000001.jpg", "img_align_celeba/000002.jpg", "img_align_celeba/000003.jpg"],
@@ -58,16 +58,22 @@ const LISTED: [Listed; 24] = [
     },
     Listed {
         name: "Food-101",
-        files: &["images/apple_pie/1.jpg", "images/apple_pie/2.jpg", "images/sushi/3.jpg", "images/sushi/4.jpg"],
+        files: &[
+            "images/apple_pie/1.jpg",
+            "images/apple_pie/2.jpg",
+            "images/sushi/3.jpg",
+            "images/sushi/4.jpg",
+            "images/sushi/5.jpg",
+        ],
         lists: &[
             ("meta/classes.txt", "apple_pie\nsushi\n"),
             ("meta/labels.txt", "Apple pie\nSushi\n"),
             ("meta/train.txt", "apple_pie/1\nsushi/3\nsushi/4\n"),
             ("meta/train.json", r#"{"apple_pie": ["apple_pie/1"], "sushi": ["sushi/3", "sushi/4"]}"#),
-            ("meta/test.txt", "apple_pie/2\n"),
+            ("meta/test.txt", "apple_pie/2\nsushi/5\n"),
         ],
         command: "--split test=SRC/meta/test.txt --split train=SRC/meta/train.txt DST --root SRC/images --label-column folder",
-        splits: &[("train", 3), ("test", 1)],
+        splits: &[("train", 3), ("test", 2)],
         classes: 2,
         components: &["jpg"],
     },
@@ -161,6 +167,18 @@ const LISTED: [Listed; 24] = [
         )],
         command: "SRC/dataset_flickr30k.json DST --root SRC/flickr30k-images",
         splits: &[("train", 1), ("test", 1)],
+        classes: 0,
+        components: &["jpg", "json"],
+    },
+    Listed {
+        name: "Karpathy's splits of COCO, an image without sentences",
+        files: &["train2014/1.jpg", "train2014/2.jpg", "val2014/3.jpg"],
+        lists: &[(
+            "dataset_coco.json",
+            r#"{"images": [{"filepath": "train2014", "sentences": [{"raw": "A dog ."}], "split": "train", "filename": "1.jpg"}, {"filepath": "train2014", "split": "train", "filename": "2.jpg"}, {"filepath": "val2014", "sentences": [], "split": "test", "filename": "3.jpg"}], "dataset": "coco"}"#,
+        )],
+        command: "SRC/dataset_coco.json DST",
+        splits: &[("train", 2), ("test", 1)],
         classes: 0,
         components: &["jpg", "json"],
     },
@@ -404,6 +422,19 @@ fn a_list_that_leaves_images_out_is_no_answer() {
     assert!(ran.code != 0 && !ran.stderr.contains("list of them"), "{}", ran.stderr);
     let dst = bench.at("unlabelled");
     bench.pack_to(Path::new(&dst), &["--no-labels"]).code(0).says("1 .csv");
+}
+
+#[test]
+fn folders_that_lists_of_splits_do_not_share_are_no_classes() {
+    // Patients; and texts of sounds by speaker, which are no ids.
+    let files = ["images/Smith/1.jpg", "images/Smith/2.jpg", "images/Jones/3.jpg", "images/Braun/4.jpg"];
+    let lists = [("train.txt", "Smith/1.jpg\nSmith/2.jpg\nJones/3.jpg\n"), ("val.txt", "Braun/4.jpg\n")];
+    let ran = source(&files, &lists).pack(&[]).code(2);
+    assert!(!ran.stderr.contains("--label-column folder"), "{}", ran.stderr);
+    let files = ["wavs/p225/1.wav", "wavs/p225/2.wav", "wavs/p226/3.wav", "wavs/p226/4.wav"];
+    let list = "p225/1.wav\tOne\np225/2.wav\tTwo\np226/3.wav\tThree\np226/4.wav\tFour\n";
+    let ran = source(&files, &[("texts.tsv", list)]).pack(&[]);
+    assert!(!ran.stderr.contains("--label-column folder"), "{}", ran.stderr);
 }
 
 #[test]

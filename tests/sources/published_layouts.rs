@@ -9,7 +9,7 @@ use crate::{
     listed_layouts::{assert_packed, run_printed},
 };
 
-/// The folder of the source in a printed command.
+/// The refusal of a source, which says `what`.
 fn asked(bench: &Bench, what: &str) -> Ran {
     bench.pack(&[]).code(2).clean_error().says(what)
 }
@@ -82,7 +82,7 @@ fn datasets_of_flaws_side_by_side_are_packed_one_by_one() {
     let bench = Bench::with(&images.iter().map(String::as_str).collect::<Vec<_>>());
     ["bottle", "cable"].iter().for_each(|name| bench.file(format!("{name}/ground_truth/cut/000_mask.png"), b"mask"));
     let ran =
-        asked(&bench, "2 datasets in folders, bottle the first").says("other folders each into a DST of their own");
+        asked(&bench, "2 datasets in folders, bottle the first").says("pack each other folder into a DST of its own");
     run_printed(&bench, &ran, "packs the first");
     assert_packed(&bench, &[("train", 1), ("test", 2)], 2);
 }
@@ -129,6 +129,27 @@ fn images_of_another_split_are_no_counterparts() {
     (1..=2).for_each(|n| bench.file(format!("Challenge4_Test_Task1_GT/gt_img_{n}.txt"), b"1,1,5,1,5,5,1,5,a\n"));
     let ran = asked(&bench, "it leaves out ch4_training_images");
     assert!(!ran.stderr.contains("../ch4_training_images"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_question_with_splits_that_were_named_is_not_put_again() {
+    let bench = Bench::with(&["train/n01/images/n01_0.JPEG", "train/n02/images/n02_0.JPEG", "val/images/val_0.JPEG"]);
+    bench.file("val/val_annotations.txt", b"val_0.JPEG\tn01\t0\t32\t44\t62\n");
+    bench.pack(&["--splits", "train"]).code(0);
+    let classes = Bench::with(&["cat/1.jpg", "cat/2.jpg", "dog/1.jpg", "dog/2.jpg"]);
+    // Of two images, three lines are no boxes of frames.
+    ["cat", "dog"].iter().for_each(|name| classes.file(format!("{name}/groundtruth.txt"), b"1\n2\n3\n"));
+    classes.pack(&[]).code(0);
+}
+
+#[test]
+fn imagenet_with_classes_in_val_has_no_command_that_needs_images_there() {
+    let at = |image: &str| format!("ILSVRC/Data/CLS-LOC/{image}");
+    let images = ["train/n01/1.JPEG", "train/n02/2.JPEG", "val/n01/3.JPEG", "val/n02/4.JPEG"].map(at);
+    let bench = Bench::with(&images.each_ref().map(String::as_str));
+    bench.file("LOC_val_solution.csv", b"ImageId,PredictionString\n3,n01 1 1 5 5 \n4,n02 1 1 5 5 \n");
+    let ran = bench.pack(&[]).code(2);
+    assert!(!ran.stderr.contains("awk"), "{}", ran.stderr);
 }
 
 #[test]

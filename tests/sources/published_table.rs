@@ -52,14 +52,23 @@ pub const PUBLISHED: [Layout; 6] = [
     },
     Layout {
         name: "GOT-10k",
-        images: &["train/GOT_1/1.jpg", "train/GOT_2/2.jpg", "val/GOT_3/3.jpg"],
+        images: &[
+            "train/GOT_1/1.jpg",
+            "train/GOT_1/2.jpg",
+            "train/GOT_2/1.jpg",
+            "train/GOT_2/2.jpg",
+            "train/GOT_4/1.jpg",
+            "val/GOT_3/1.jpg",
+            "val/GOT_3/2.jpg",
+        ],
         others: &[
-            ("train/GOT_1/groundtruth.txt", "1,1,5,5\n"),
-            ("train/GOT_2/groundtruth.txt", "1,1,5,5\n"),
-            ("val/GOT_3/groundtruth.txt", "1,1,5,5\n"),
+            ("train/GOT_1/groundtruth.txt", "1,1,5,5\n1,1,5,5\n"),
+            ("train/GOT_2/groundtruth.txt", "1,1,5,5\n2,2,5,5\n"),
+            ("train/GOT_4/groundtruth_rect.1.txt", "1,1,5,5\n"),
+            ("val/GOT_3/groundtruth.txt", "1,1,5,5\n2,2,5,5\n"),
         ],
         components: &[],
-        splits: &[("train", 2), ("val", 1)],
+        splits: &[("train", 5), ("val", 2)],
     },
     Layout {
         name: "ICDAR 2015",

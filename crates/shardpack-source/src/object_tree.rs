@@ -421,11 +421,15 @@ impl SampleReader for ObjectReader<'_> {
     }
 
     fn peek(&self, number: u64, first: &mut [u8], look: Look) -> Result<Option<usize>, ReadError> {
+        let is_free = matches!(look, Look::Memory | Look::Ahead);
+        if is_free && !self.store.access().page_cache {
+            return Ok(None);
+        }
         let entry = self.listing.entry(number);
         let listed = self.listed(number, self.listing.name(number), entry.bytes.into(), entry.stamp);
         // A member of an archive of this machine may be in memory.
         let is_there = |(file, offset)| storage::peek(file, offset, &mut [0], look).is_ok_and(|read| read.is_some());
-        if matches!(look, Look::Memory | Look::Ahead) && !self.store.place(&listed).is_some_and(is_there) {
+        if is_free && !self.store.place(&listed).is_some_and(is_there) {
             return Ok(None);
         }
         if self.is_of_npz(number) {

@@ -37,6 +37,7 @@ pub fn python_rows(scale: &Scale) -> Result<String> {
         let contenders = [
             contender("shardpack.Writer", by("shardpack", &own)),
             contender("webdataset 1.0.2 ShardWriter", by("webdataset", &peers)),
+            contender("shardpack.Writer, format mds", by("shardpack-mds", &own)),
             contender("mosaicml-streaming 0.13.0 MDSWriter", by("mds", &peers)),
         ];
         let results = contest(scale.rounds, &contenders, sync)?;

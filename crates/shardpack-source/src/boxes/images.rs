@@ -52,7 +52,7 @@ impl Images {
 
     /// The image whose name is the end of the whole path, the longest name first; or the only one whose name ends with `path`, as absolute names
     /// do, unless a folder in it is another split; or one whose name lacks the extension; or the only one whose name ends with the folder
-    /// and the file of the path.
+    /// and the file of the path, if only splits are above these, and none of them is another one.
     fn find(&self, prefix: &str, path: &str) -> Option<usize> {
         let whole = format!("{prefix}{path}");
         let by_end = |path: &str| {
@@ -78,9 +78,13 @@ impl Images {
         let without_extension = || whole.rsplit_once('.').and_then(|(stem, _)| by_end(stem));
         // A name may have folders that are not above the image: `images/v1/patch0/1.jpg` of `train/patch0/1.jpg` (Objects365).
         let below = || {
-            let folder = path.rsplit('/').nth(1)?;
-            let end = format!("/{folder}/{}", file_of(path));
-            let mut names = self.by_file.get(file_of(path))?.iter().filter(|name| name.ends_with(&end));
+            let mut parts = whole.rsplitn(3, '/');
+            let (file, folder, above) = (parts.next()?, parts.next()?, parts.next().unwrap_or_default());
+            let splits: Option<Vec<_>> = above.split('/').filter(|part| !part.is_empty()).map(split_word).collect();
+            let (end, splits) = (format!("/{folder}/{file}"), splits?);
+            let is_of_other = |before: &str| before.split('/').filter_map(split_word).any(|one| !splits.contains(&one));
+            let fits = |name: &&String| name.strip_suffix(&end).is_some_and(|before| !is_of_other(before));
+            let mut names = self.by_file.get(file)?.iter().filter(fits);
             let name = names.next().filter(|_| split_word(folder).is_none() && names.next().is_none())?;
             self.by_name.get(name).copied()
         };
@@ -280,6 +284,9 @@ mod tests {
             ("", "train/patch1/11.jpg", Some(10)),
             ("", "train/patch2/12.jpg", None),
             ("", "train/11.jpg", None),
+            ("", "site/patch0/11.jpg", None),
+            ("val/", "b/9.jpg", Some(6)),
+            ("test/", "b/9.jpg", None),
         ] {
             assert_eq!(images.claim(prefix, path), image, "{prefix}{path}");
         }

@@ -85,9 +85,8 @@ const IMAGES: [&str; 10] = ["hq", "hr", "image", "images", "img", "imgs", "input
 /// Further words for images, which also stand for files in general.
 const OF_IMAGES: [&str; 8] = ["jpeg", "jpg", "original", "originals", "photo", "photos", "png", "stills"];
 /// Word pairs in which one side is derived from, or recorded with, the other.
-const BEFORE_AND_AFTER: [(&str, &str); 13] = [
+const BEFORE_AND_AFTER: [(&str, &str); 12] = [
     ("left", "right"),
-    ("low", "high"),
     ("clean", "final"),
     ("rain", "norain"),
     ("photos", "sketches"),

@@ -23,8 +23,11 @@ use crate::{monitor::Monitor, names};
 const LABELS: &str = "labels";
 /// Member of Karpathy's lists; and of COCO, whose images have ids.
 const IMAGES: &str = "images";
-/// Members of its images.
-const CAPTIONED: [&str; 2] = ["filename", "sentences"];
+/// Members of its images: the file, and its folder in lists of COCO.
+const FILE: &str = "filename";
+const FOLDER: &str = "filepath";
+/// Members of the images of COCO.
+const OF_COCO: [&str; 2] = ["file_name", "coco_url"];
 /// Members of a row.
 const PATH: &str = "path";
 
@@ -73,7 +76,8 @@ impl<'de> Visitor<'de> for &mut Collect {
                 }
                 self.add(&key, map.next_value()?)?;
             } else if key == LABELS || key == IMAGES {
-                map.next_value_seed(Elements(&mut *self))?;
+                let is_of_images = key == IMAGES;
+                map.next_value_seed(Elements(&mut *self, is_of_images))?;
             } else {
                 self.others += 1;
                 map.next_value::<IgnoredAny>()?;
@@ -83,8 +87,8 @@ impl<'de> Visitor<'de> for &mut Collect {
     }
 }
 
-/// StyleGAN's pairs of a path and a label, or Karpathy's images.
-struct Elements<'c>(&'c mut Collect);
+/// StyleGAN's pairs of a path and a label, or Karpathy's images: then the flag is set.
+struct Elements<'c>(&'c mut Collect, bool);
 
 impl<'de> DeserializeSeed<'de> for Elements<'_> {
     type Value = ();
@@ -102,17 +106,18 @@ impl<'de> Visitor<'de> for Elements<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut pairs: A) -> std::result::Result<(), A::Error> {
-        let mut are_others = false;
+        let mut others = 0;
         while !self.0.is_full()
             && let Some(element) = pairs.next_element::<&RawValue>()?
         {
-            match serde_json::from_str::<(Cow<'_, str>, &RawValue)>(element.get()) {
-                Ok((path, label)) if is_file(&path) => self.0.add(&path, label)?,
-                Err(_) if is_captioned(element.get()) => self.0.rows.push(element.to_owned()),
-                _ => are_others = true,
+            match (self.1, serde_json::from_str::<(Cow<'_, str>, &RawValue)>(element.get())) {
+                (false, Ok((path, label))) if is_file(&path) => self.0.add(&path, label)?,
+                (true, _) if let Some(row) = captioned(element.get()) => self.0.rows.push(row),
+                _ => others += 1,
             }
         }
-        self.0.others += u64::from(are_others);
+        // Other members of this name are counted as one.
+        self.0.others += if self.1 { others } else { others.min(1) };
         Ok(())
     }
 
@@ -155,10 +160,25 @@ fn has_path(object: &str) -> bool {
     serde_json::from_str::<Members<'_>>(object).is_ok_and(|Members(all)| all.iter().any(is_path))
 }
 
-/// Whether an object is an image of Karpathy's lists.
-fn is_captioned(object: &str) -> bool {
-    let has = |all: &Members<'_>, wanted: &str| all.0.iter().any(|(name, _)| name == wanted);
-    serde_json::from_str::<Members<'_>>(object).is_ok_and(|all| CAPTIONED.iter().all(|wanted| has(&all, wanted)))
+/// The row of an image of Karpathy's lists, whose path has the folder; `None` if the object is no such image.
+fn captioned(object: &str) -> Option<Box<RawValue>> {
+    let Members(all): Members<'_> = serde_json::from_str(object).ok()?;
+    if all.iter().any(|(name, _)| OF_COCO.contains(&name.as_ref())) {
+        return None;
+    }
+    let text = |wanted: &str| {
+        let (_, value) = all.iter().find(|(name, _)| name == wanted)?;
+        serde_json::from_str::<String>(value.get()).ok()
+    };
+    let file = text(FILE)?;
+    let row = match text(FOLDER) {
+        None => object.to_owned(),
+        Some(folder) => {
+            let path = serde_json::to_string(&format!("{folder}/{file}")).ok()?;
+            format!("{{\"{PATH}\":{path},{}", object.trim_start().strip_prefix('{')?)
+        }
+    };
+    RawValue::from_string(row).ok()
 }
 
 fn is_file(name: &str) -> bool {
@@ -229,6 +249,11 @@ mod tests {
                 &[r#"{"filename": "a.jpg", "sentences": [{"raw": "A dog."}]}"#],
                 1,
             ),
+            (
+                r#"{"images": [{"filepath": "val2014", "filename": "a.jpg"}, {"filename": "b.jpg"}, {}, 7]}"#,
+                &[r#"{"path":"val2014/a.jpg","filepath": "val2014", "filename": "a.jpg"}"#, r#"{"filename": "b.jpg"}"#],
+                2,
+            ),
         ] {
             let (all, read) = collect(text.as_bytes(), usize::MAX);
             assert!(read.is_ok() && is(text.as_bytes()), "{text}: {read:?}");
@@ -253,7 +278,7 @@ mod tests {
             "",
             "7",
             r#"{"images": [], "annotations": []}"#,
-            r#"{"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": []}"#,
+            r#"{"images": [{"id": 1, "file_name": "a.jpg", "filename": "a.jpg"}], "annotations": []}"#,
             r#"{"labels": null}"#,
             r#"{"labels": ["a.png"]}"#,
         ] {

@@ -3,11 +3,13 @@
 
 use shardpack_format::shell;
 
-use super::{Found, Look, MAX_SPLITS, counterparts::join, stem};
+use super::{Found, Look, counterparts::join, stem};
 
 const MASKS: &str = "ground_truth";
 /// `validation` is in MVTec LOCO AD.
 const SPLITS: [&str; 3] = ["train", "test", "validation"];
+/// Most datasets side by side.
+const MAX_DATASETS: usize = 64;
 /// Ends of the names of masks.
 const MASK_ENDS: [&str; 2] = ["_mask", ""];
 
@@ -19,10 +21,13 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
 fn several(look: &Look<'_>) -> Option<Found> {
     let top = look.folders("");
     let of_folder = |name: &String| one(&look.within(join(&look.inside, name)));
-    let found: Vec<Found> = top.iter().take(MAX_SPLITS).map(of_folder).collect::<Option<_>>()?;
-    let first = found.into_iter().next().filter(|_| top.len() > 1)?;
+    if !(2..=MAX_DATASETS).contains(&top.len()) {
+        return None;
+    }
+    let found: Vec<Found> = top.iter().map(of_folder).collect::<Option<_>>()?;
+    let first = found.into_iter().next()?;
     let what = format!("{} datasets in folders, {} the first, each with {}", top.len(), top[0], first.what);
-    let result = "packs the first, as other folders each into a DST of their own";
+    let result = "packs the first; pack each other folder into a DST of its own";
     Some(Found { what, result, ..first })
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use shardpack_format::{component::Component, shell, splits};
 
-use super::{Found, Look, annotations, on_missing, relation};
+use super::{Found, Look, annotations, left_out, on_missing, relation};
 use crate::{
     filter,
     layout::{pairs, split_names::Likeness},
@@ -251,16 +251,12 @@ fn beside_images(
     options.extend(on_missing(lacking));
     let shown = companions.join(", ");
     // Images of another split have files of their own.
-    let left_out: Vec<&str> =
-        names.iter().filter(|other| is_of_another(other) && has_images(other)).map(String::as_str).collect();
-    let left_out = match left_out.is_empty() || of_splits {
-        true => String::new(),
-        false => format!("; it leaves out {}", left_out.join(", ")),
-    };
+    let others = names.iter().filter(|other| !of_splits && is_of_another(other) && has_images(other));
+    let left_out = left_out(&others.cloned().collect::<Vec<_>>());
     let what = format!("{name}, {shown} hold files of the same names: pairs, and no classes{left_out}");
     let classes = if of_splits { None } else { with_classes(look, name, &images.first_level(), &options) };
     let classes = classes.map_or_else(String::new, |classes| format!("{classes}; "));
-    let other = Some(format!("{classes}{}", only_images(name, above)));
+    let other = Some(format!("{classes}{}", only_images(look, name, above)));
     Some(Found { other, ..Found::new(what, options, "packs each image with its files") })
 }
 
@@ -305,14 +301,20 @@ fn is_like_split(name: &str) -> bool {
 }
 
 /// Help with the options that pack only the images, and all folders as classes of splits.
-fn only_images(name: &str, above: &[String]) -> String {
+fn only_images(look: &Look<'_>, name: &str, above: &[String]) -> String {
     let include = shell::word(filter::below(name));
+    let before = match look.inside.is_empty() {
+        true => String::new(),
+        false => format!("shardpack pack {} DST ", shell::path(look.path(""))),
+    };
     if above[0].is_empty() {
         let none = if is_like_split(name) { " --splits none" } else { "" };
-        return format!("--no-labels --include {include}{none} packs only these");
+        return format!("{before}--no-labels --include {include}{none} packs only these");
     }
     let are_known = above.iter().all(|split| splits::KNOWN.contains(&split.as_str()));
     let splits = format!("--splits {}", above.join(","));
     let given = if are_known { String::new() } else { format!("{splits} ") };
-    format!("--no-labels {given}--include {include} packs only these; {splits} packs them as classes of these splits")
+    format!(
+        "{before}--no-labels {given}--include {include} packs only these; {before}{splits} packs them as classes of these splits"
+    )
 }

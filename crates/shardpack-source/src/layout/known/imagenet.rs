@@ -2,35 +2,47 @@
 
 use shardpack_format::shell;
 
-use super::{Found, Look, counterparts::join};
+use super::{Found, Look, counterparts::join, left_out};
+use crate::names;
 
 /// Folders of ImageNet, and the list of the classes of its validation images.
 const IMAGES: &str = "ILSVRC/Data/CLS-LOC";
 const KAGGLE: &str = "LOC_val_solution.csv";
+/// The start of the list.
+const HEADER: &[u8] = b"ImageId,";
 /// The list of Tiny ImageNet: names, classes and boxes, separated by tabs.
 const TINY: &str = "val_annotations.txt";
 /// The list that the command makes.
-const LIST: &str = "val.txt";
+const LIST: &str = "imagenet.val.txt";
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
-    let has = |folder: &str, name: &str| look.files(folder).0.iter().any(|file| file == name);
+    if !look.splits.is_empty() {
+        return None;
+    }
     // Archives are unpacked into a folder of their own name, or not.
     let kaggle = || {
         let images = [IMAGES.to_owned(), join("imagenet-object-localization-challenge", IMAGES)];
         let lists = ["", "imagenet-object-localization-challenge"];
-        lists.into_iter().zip(images).find(|(above, images)| has(above, KAGGLE) && has_classes(look, images))
+        let is_list = |above: &str| look.start(&join(above, KAGGLE)).starts_with(HEADER);
+        lists.into_iter().zip(images).find(|(above, images)| is_list(above) && has_classes(look, images))
+    };
+    // The images of `val` may have been moved into folders of their classes.
+    let extension = |folder: &str| {
+        let images = look.files(folder).0.into_iter().find(|name| names::is_image(name.as_bytes()))?;
+        images.rsplit_once('.').map(|(_, extension)| extension.to_owned())
     };
     let path = |below: &str| shell::path(look.path(below)).to_string();
     let (command, images, result) = if let Some((above, images)) = kaggle() {
         let (list, val) = (path(&join(above, KAGGLE)), join(&images, "val"));
+        let extension = extension(&val)?;
         let command = format!(
-            "awk -F'[, ]' 'NR > 1 {{ print $1 \".JPEG\", $2 }}' {list} > {LIST} && \
+            "awk -F'[, ]' 'NR > 1 {{ print $1 \".{extension}\", $2 }}' {list} > {LIST} && \
              shardpack pack --split train={} --split val={LIST} DST --root {}",
             path(&join(&images, "train")),
             path(&val)
         );
         (command, images, "packs each image with its class")
-    } else if has("val", TINY) && has_classes(look, "") && !look.files("val/images").images().is_empty() {
+    } else if look.files("val").has(TINY) && has_classes(look, "") && extension("val/images").is_some() {
         let list = path(&join("val", TINY));
         let command = format!(
             "shardpack pack --split train={} --split val={list} DST --root {}",
@@ -43,8 +55,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     };
     let others: Vec<String> =
         look.folders(&images).into_iter().filter(|name| name != "train" && name != "val").collect();
-    let left_out = if others.is_empty() { String::new() } else { format!("; it leaves out {}", others.join(", ")) };
-    let what = format!("class folders in train, and a list of the classes of the images in val{left_out}");
+    let what = format!("class folders in train, and a list of the classes of the images in val{}", left_out(&others));
     Some(Found { command: Some(command), ..Found::new(what, Vec::new(), result) })
 }
 

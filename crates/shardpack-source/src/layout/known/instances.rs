@@ -9,6 +9,9 @@ const IMAGES: &str = "images";
 const MASKS: &str = "masks";
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
+    if !look.splits.is_empty() {
+        return None;
+    }
     // `stage1_train` is a split only beside others.
     let top = look.folders("");
     let are_splits =

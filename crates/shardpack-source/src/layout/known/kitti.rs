@@ -2,13 +2,16 @@
 
 use shardpack_format::shell;
 
-use super::{Found, Look};
+use super::{Found, Look, left_out};
 use crate::boxes;
 
 const IMAGES: &str = "data_object_image_2";
 const LABELS: &str = "data_object_label_2";
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
+    if !look.splits.is_empty() {
+        return None;
+    }
     let labels = format!("{LABELS}/training/label_2");
     let first = look.files(&labels).first_of("txt")?;
     let is_kitti = boxes::is_kitti(&look.start(&format!("{labels}/{first}"))).unwrap_or(true);
@@ -23,8 +26,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
         shell::path(look.path(LABELS))
     );
     let others: Vec<String> = look.folders("").into_iter().filter(|name| name != IMAGES && name != LABELS).collect();
-    let left_out = if others.is_empty() { String::new() } else { format!("; it leaves out {}", others.join(", ")) };
-    let what = format!("images in {IMAGES}, and label files of KITTI in {LABELS}{left_out}");
+    let what = format!("images in {IMAGES}, and label files of KITTI in {LABELS}{}", left_out(&others));
     let result = "packs each image with its boxes and their class numbers";
     Some(Found { command: Some(command), ..Found::new(what, Vec::new(), result) })
 }

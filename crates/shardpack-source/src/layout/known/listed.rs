@@ -188,7 +188,8 @@ impl Folders {
             let path = folder.join(name);
             let start = Start::new(look.read(&path, BYTES));
             let has_class_folders = |one: &Trial, root: &Path| {
-                !one.has_columns && !one.has_classes && one.are_in_folders && are_classes(look, root)
+                let is_of_paths = !one.has_more || one.are_ids && !one.has_columns;
+                is_of_paths && one.are_in_folders && are_classes(look, root)
             };
             let is_meant = |one: &Trial, root: &Path| one.has_more || split.is_some() && has_class_folders(one, root);
             let fits =
@@ -197,8 +198,11 @@ impl Folders {
             let Some((root, first)) = self.root(look, &folder, own, &fits) else { continue };
             let trial = start.whole(&path, &root).unwrap_or(first);
             let Some(seen) = self.seen(look, &path, &root) else { continue };
-            let has_class_folders = has_class_folders(&trial, &root);
-            lists.push(List { path, folder, root, split, trial, has_class_folders, seen });
+            let has_class_folders = has_class_folders(&trial, &root) && names_folders(look, &path, &root);
+            // A list of paths alone says nothing about other folders.
+            if trial.has_more || has_class_folders {
+                lists.push(List { path, folder, root, split, trial, has_class_folders, seen });
+            }
         }
         lists
     }
@@ -279,6 +283,16 @@ fn are_classes(look: &Look<'_>, root: &Path) -> bool {
             || pairs::is_half(name.as_bytes())
     };
     folders.len() > 1 && !folders.iter().any(is_other)
+}
+
+/// Whether a list names most folders at its root, as a list of one split does if they are classes, and not patients or videos.
+fn names_folders(look: &Look<'_>, list: &Path, root: &Path) -> bool {
+    let Some(below) = root.strip_prefix(look.path("")).ok().and_then(Path::to_str) else { return false };
+    let folders = look.folders(below);
+    let text = look.read(list, MAX_BYTES.min(memory::most_of_piece()));
+    let words: HashSet<&[u8]> = text.split(|byte| b"\n\r\t,;| /".contains(byte)).collect();
+    let named = folders.iter().filter(|folder| words.contains(folder.as_bytes())).count();
+    named * 10 >= folders.len() * 9
 }
 
 fn file_name(path: &str) -> &str {

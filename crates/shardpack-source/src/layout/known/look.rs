@@ -204,6 +204,11 @@ impl<'t> Look<'t> {
 pub(super) struct Files(pub Vec<String>);
 
 impl Files {
+    /// Whether there is a file of this name.
+    pub fn has(&self, wanted: &str) -> bool {
+        self.0.iter().any(|name| name == wanted)
+    }
+
     /// Names of the images, without extension.
     pub fn images(&self) -> HashSet<&str> {
         self.0.iter().filter(|name| names::is_image(name.as_bytes())).map(|name| stem(name)).collect()

@@ -111,8 +111,9 @@ impl Found {
     fn usage(&self) -> String {
         let options: Vec<String> =
             self.options.iter().map(|(name, value)| format!("{name} {}", shell::word(value))).collect();
-        let labels = if self.has_classes { "" } else { "--no-labels " };
-        self.command.clone().unwrap_or_else(|| format!("{labels}{}", options.join(" ")))
+        let labels = (!self.has_classes).then(|| "--no-labels".to_owned());
+        let options = || labels.into_iter().chain(options).collect::<Vec<_>>().join(" ");
+        self.command.clone().unwrap_or_else(options)
     }
 }
 
@@ -217,6 +218,11 @@ impl Look<'_> {
             false => format!("; no images are in {}", empty.join(", ")),
         }
     }
+}
+
+/// The end of a sentence on folders that are not packed; empty if there are none.
+fn left_out(folders: &[String]) -> String {
+    if folders.is_empty() { String::new() } else { format!("; it leaves out {}", folders.join(", ")) }
 }
 
 /// `--on-missing empty`, if images lack a file.

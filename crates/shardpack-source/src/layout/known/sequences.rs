@@ -3,33 +3,63 @@
 //!
 //! A video is no class. Its texts have a line for each object or frame, and are left out.
 
-use super::{Found, Look, MAX_SPLITS, counterparts::join};
+use super::{
+    Found, Look, MAX_SPLITS,
+    counterparts::join,
+    look::{READ_BYTES, stem},
+};
 use crate::filter;
 
-/// Texts of a video, beside its frames or above them.
-const TEXTS: [&str; 5] = ["seqinfo.ini", "gt/gt.txt", "det/det.txt", "groundtruth.txt", "groundtruth_rect.txt"];
+/// Texts of the videos of MOT Challenge.
+const OF_SEQUENCE: [&str; 3] = ["seqinfo.ini", "gt/gt.txt", "det/det.txt"];
+/// Texts with a line for each frame.
+const OF_FRAMES: [&str; 2] = ["groundtruth.txt", "groundtruth_rect.txt"];
+/// Share of the videos that have a text, in percent.
+const MOST: usize = 75;
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
+    if !look.splits.is_empty() {
+        return None;
+    }
     let splits = look.split_folders();
     let above = splits.clone().unwrap_or_else(|| vec![String::new()]);
     let videos: Vec<String> = above
         .iter()
         .flat_map(|folder| look.folders(folder).into_iter().take(MAX_SPLITS).map(move |name| join(folder, &name)))
         .collect();
-    let texts =
-        |video: &String| -> Vec<&str> { TEXTS.into_iter().filter(|text| has_file(look, video, text)).collect() };
-    let first = videos.first().map(texts).filter(|texts| !texts.is_empty() && videos.len() > 1)?;
-    let inner = inner_folder(look, &videos[0])?;
-    let is_video = |video: &String| !texts(video).is_empty() && inner_folder(look, video).as_ref() == Some(&inner);
-    if !videos.iter().all(is_video) {
+    let first = videos.iter().find_map(|video| text(look, video)).filter(|_| videos.len() > 1)?;
+    let with_text: Vec<&String> = videos.iter().filter(|video| text(look, video).is_some()).collect();
+    let inner = inner_folder(look, with_text[0])?;
+    let are_alike = videos.iter().all(|video| inner_folder(look, video).as_ref() == Some(&inner));
+    if !are_alike || with_text.len() * 100 < videos.len() * MOST {
         return None;
     }
     let mut options = Vec::new();
     options.extend(splits.map(|splits| ("--splits", splits.join(","))));
     options.extend((!inner.is_empty()).then(|| ("--include", format!("*/{}", filter::below(&inner)))));
-    let what =
-        format!("folders of frames of videos, which are no classes; their files {} are left out", first.join(", "));
+    let what = format!("folders of frames of videos, which are no classes; their texts, such as {first}, are left out");
     Some(Found::new(what, options, "packs each frame without a class"))
+}
+
+/// The text of a video: of its sequence, or with as many lines as it has frames, which are numbered.
+fn text(look: &Look<'_>, video: &str) -> Option<&'static str> {
+    let has = |path: &str| {
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        look.files(&join(video, folder)).has(name)
+    };
+    let is_of_frames = |path: &str| {
+        let frames = look.files(&join(video, &inner_folder(look, video)?));
+        let images = frames.images();
+        let are_numbered = images.iter().all(|name| stem(name).bytes().all(|byte| byte.is_ascii_digit()));
+        let start = look.start(&join(video, path));
+        let lines = start.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
+        let is_whole = (start.len() as u64) < READ_BYTES;
+        Some(are_numbered && images.len() > 1 && (!is_whole || lines == images.len()))
+    };
+    OF_SEQUENCE
+        .into_iter()
+        .find(|path| has(path))
+        .or_else(|| OF_FRAMES.into_iter().find(|path| has(path) && is_of_frames(path) == Some(true)))
 }
 
 /// The folder of a video with all its frames; empty if they are right in the folder of the video.
@@ -40,9 +70,4 @@ fn inner_folder(look: &Look<'_>, video: &str) -> Option<String> {
     let mut with_images =
         look.folders(video).into_iter().filter(|name| !look.files(&join(video, name)).images().is_empty());
     with_images.next().filter(|_| with_images.next().is_none())
-}
-
-fn has_file(look: &Look<'_>, video: &str, path: &str) -> bool {
-    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-    look.files(&join(video, folder)).0.iter().any(|file| file == name)
 }

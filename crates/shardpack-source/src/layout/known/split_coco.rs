@@ -13,7 +13,7 @@ const FILE: &str = "_annotations.coco.json";
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let splits = look.split_folders()?;
     let with_file = |file: &str| {
-        let has = |split: &&String| look.files(split).0.iter().any(|name| name == file);
+        let has = |split: &&String| look.files(split).has(file);
         splits.iter().partition::<Vec<_>, _>(has)
     };
     let (with, without) = with_file(FILE);
@@ -27,17 +27,18 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
 
 /// The layout with lists that are called as their splits.
 fn named(look: &Look<'_>, splits: &[String]) -> Option<Found> {
-    // A list may also be called as another split: train/instances_val.json.
-    let list = |split: &String| -> Option<String> {
+    // `None` if a split has several.
+    let list = |split: &String| -> Option<Option<String>> {
         let files = look.files(split);
         let is = |stem: &&&str| {
             around(stem, split).is_some() && (COCO.is)(look, &join(split, &format!("{stem}.{}", COCO.extension)), &[])
         };
         let stems = files.stems(COCO.extension);
         let mut lists = stems.iter().filter(is);
-        lists.next().filter(|_| lists.next().is_none()).map(|stem| (*stem).to_owned())
+        let first = lists.next().map(|stem| (*stem).to_owned());
+        lists.next().is_none().then_some(first)
     };
-    let lists: Vec<Option<String>> = splits.iter().map(list).collect();
+    let lists: Vec<Option<String>> = splits.iter().map(list).collect::<Option<_>>()?;
     let stems: Vec<&str> = lists.iter().flatten().map(String::as_str).collect();
     let (before, after) = form(&stems, splits)?;
     // Right in the folders of splits, or one below.

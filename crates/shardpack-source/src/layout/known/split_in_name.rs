@@ -108,7 +108,10 @@ fn pair_of(look: &Look<'_>, top: &[String], images: &Form, of_images: &[String],
         .iter()
         .map(|split| (name(images, split), name(beside, split)))
         .find(|(_, other)| top.contains(other))?;
-    let what = format!("splits of pairs: the files in {other} belong to the images in {first}");
+    let without = of_images.iter().filter(|split| !top.contains(&name(beside, split)));
+    let without: Vec<String> = without.map(|split| name(images, split)).collect();
+    let lacking = if without.is_empty() { String::new() } else { format!("; {} has none", without.join(", ")) };
+    let what = format!("splits of pairs: the files in {other} belong to the images in {first}{lacking}");
     Some(Found::new(what, options, "packs each image with its files"))
 }
 

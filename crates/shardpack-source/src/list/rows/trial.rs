@@ -30,6 +30,8 @@ pub(crate) struct Trial {
     pub has_classes: bool,
     /// Whether nearly every row has a label of its own: an id or a text.
     pub has_own_labels: bool,
+    /// Whether these labels are numbers: ids.
+    pub are_ids: bool,
     /// Whether rows have more than a path.
     pub has_more: bool,
     /// Whether rows have more than a path and a label.
@@ -103,12 +105,23 @@ impl Rows<'_> {
         for row in first {
             files += usize::from(self.is_file(self.path(row))?);
         }
-        let has_own_labels = own_labels(&self.said()).is_some();
+        let said = self.said();
+        let has_own_labels = own_labels(&said).is_some();
+        let are_ids = has_own_labels && said.iter().all(|label| label.number.is_some());
         let has_classes = self.has_labels && !has_own_labels && self.labels_are_no_classes().is_none();
         let (has_more, has_columns) = (self.has_labels || self.has_text, self.has_text);
         let is_in_folder = |row: &_| self.path(row).iter().filter(|byte| **byte == b'/').count() == 1;
         let are_in_folders = first.iter().all(is_in_folder);
-        Ok(Trial { rows: first.len(), files, has_classes, has_own_labels, has_more, has_columns, are_in_folders })
+        Ok(Trial {
+            rows: first.len(),
+            files,
+            has_classes,
+            has_own_labels,
+            are_ids,
+            has_more,
+            has_columns,
+            are_in_folders,
+        })
     }
 }
 
