@@ -23,7 +23,11 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let kaggle = || {
         let images = [IMAGES.to_owned(), join("imagenet-object-localization-challenge", IMAGES)];
         let lists = ["", "imagenet-object-localization-challenge"];
-        let is_list = |above: &str| look.start(&join(above, KAGGLE)).starts_with(HEADER);
+        // The command separates fields without quotes.
+        let is_list = |above: &str| {
+            let start = look.start(&join(above, KAGGLE));
+            start.starts_with(HEADER) && !start.contains(&b'"')
+        };
         lists.into_iter().zip(images).find(|(above, images)| is_list(above) && has_classes(look, images))
     };
     // The images of `val` may have been moved into folders of their classes.
