@@ -98,17 +98,11 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     }
     let wanted = FieldSelection { keeps_archives: true, ..options.wanted.clone() };
     let shards = Shards::beside_adoption(folder, options.from, wanted.clone())?;
+    fit(folder, &shards.shard_files())?;
+    refuse_splits(folder, &shards)?;
+    let (shards, found) = discovered(folder, shards, &wanted, options, monitor)?;
     let files = shards.shard_files();
     let (first, format) = fit(folder, &files)?;
-    refuse_splits(folder, &shards)?;
-    let discover = |shards: &Shards, components| {
-        shards.discover(&options::Options { splits: Splits::None, components, ..Default::default() }, monitor)
-    };
-    let found = discover(&shards, options::Components::All).or_else(|error| match error.kind() {
-        // More fields than a sample has room for: all are counted.
-        ErrorKind::Usage => discover(&shards, options::Components::None).map_err(|_| error),
-        _ => Err(error),
-    })?;
     let Some(mut found) = found.into_iter().next() else { return Err(Error::usage("no shards").in_file(folder)) };
     if found.listing.is_empty() {
         return Err(Error::data("no sample in these shards").in_file(folder));
@@ -175,6 +169,32 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     own::remove_folder(&work)?;
     sys::sync_folder(folder)?;
     Ok(Report { manifest: Some(manifest), bad, ignored: found.ignored, crops })
+}
+
+/// The samples of the shards with their components; without components if there are more than a sample has room for, or if records are values
+/// without images, which are no samples of an adopted dataset.
+fn discovered(
+    folder: &Path,
+    shards: Shards,
+    wanted: &FieldSelection,
+    options: &Options,
+    monitor: &dyn Monitor,
+) -> Result<(Shards, Vec<SourceListing>)> {
+    let discover = |shards: &Shards, components| {
+        shards.discover(&options::Options { splits: Splits::None, components, ..Default::default() }, monitor)
+    };
+    let found = discover(&shards, options::Components::All);
+    let is_fit = match &found {
+        Ok(found) => found.iter().all(|one| one.payload.is_none()),
+        Err(error) => error.kind() != ErrorKind::Usage,
+    };
+    if is_fit {
+        return found.map(|found| (shards, found));
+    }
+    let wanted = FieldSelection { components: Some(Vec::new()), ..wanted.clone() };
+    let images = Shards::beside_adoption(folder, options.from, wanted)?;
+    let found = discover(&images, options::Components::None)?;
+    Ok((images, found))
 }
 
 /// Whether an adoption of `folder` was stopped: it left its work folder, beside no manifest or its own.

@@ -186,7 +186,9 @@ impl Shards {
                     _ => format!("none of {} records can be packed, the first: {}", others + 1, first.reason),
                 };
                 // With record options set, the options are to blame, not the records.
-                if (FieldSelection { components: None, ..self.wanted.clone() }) == FieldSelection::default() {
+                if (FieldSelection { components: None, keeps_archives: false, ..self.wanted.clone() })
+                    == FieldSelection::default()
+                {
                     Error::data(what)
                 } else {
                     Error::usage(what)

@@ -25,8 +25,9 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
         let lists = ["", "imagenet-object-localization-challenge"];
         // The command separates fields without quotes.
         let is_list = |above: &str| {
-            let start = look.start(&join(above, KAGGLE));
-            start.starts_with(HEADER) && !start.contains(&b'"')
+            let list = join(above, KAGGLE);
+            let is_there = look.has_file("", &list);
+            is_there && look.start(&list).starts_with(HEADER) && !look.start(&list).contains(&b'"')
         };
         lists.into_iter().zip(images).find(|(above, images)| is_list(above) && has_classes(look, images))
     };
@@ -46,7 +47,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
             path(&val)
         );
         (command, images, "packs each image with its class")
-    } else if look.files("val").has(TINY) && has_classes(look, "") && extension("val/images").is_some() {
+    } else if look.has_file("", &join("val", TINY)) && has_classes(look, "") && extension("val/images").is_some() {
         let list = path(&join("val", TINY));
         let command = format!(
             "shardpack pack --split train={} --split val={list} DST --root {}",

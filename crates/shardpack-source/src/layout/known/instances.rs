@@ -42,12 +42,13 @@ fn of_folder(look: &Look<'_>, above: &str) -> Option<bool> {
     for folder in folders.iter().take(MAX_SPLITS) {
         let folder = join(above, folder);
         let inner = look.folders(&folder);
-        let is_of_image = inner.iter().all(|name| name == IMAGES || name == MASKS)
+        let is_of_image = inner.iter().any(|name| name == IMAGES)
+            && inner.iter().all(|name| name == IMAGES || name == MASKS)
             && look.files(&join(&folder, IMAGES)).images().len() == 1;
         if !is_of_image {
             return None;
         }
-        has_several |= look.files(&join(&folder, MASKS)).images().len() > 1;
+        has_several |= inner.iter().any(|name| name == MASKS) && look.files(&join(&folder, MASKS)).images().len() > 1;
     }
     Some(has_several)
 }

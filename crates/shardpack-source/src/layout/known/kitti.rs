@@ -12,6 +12,10 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     if !look.splits.is_empty() {
         return None;
     }
+    let top = look.folders("");
+    if ![IMAGES, LABELS].iter().all(|name| top.iter().any(|one| one == name)) {
+        return None;
+    }
     let labels = format!("{LABELS}/training/label_2");
     let first = look.files(&labels).first_of("txt")?;
     let is_kitti = boxes::is_kitti(&look.start(&format!("{labels}/{first}"))).unwrap_or(true);
@@ -25,7 +29,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
         shell::path(look.path(IMAGES)),
         shell::path(look.path(LABELS))
     );
-    let others: Vec<String> = look.folders("").into_iter().filter(|name| name != IMAGES && name != LABELS).collect();
+    let others: Vec<String> = top.into_iter().filter(|name| name != IMAGES && name != LABELS).collect();
     let what = format!("images in {IMAGES}, and label files of KITTI in {LABELS}{}", left_out(&others));
     let result = "packs each image with its boxes and their class numbers";
     Some(Found { command: Some(command), ..Found::new(what, Vec::new(), result) })

@@ -145,6 +145,17 @@ impl<'t> Look<'t> {
         self.names(below).folders.clone()
     }
 
+    /// Whether `below` has a file of this name; `name` may have a folder. Over a network, to look into a folder that is missing costs a request.
+    pub fn has_file(&self, below: &str, name: &str) -> bool {
+        match name.split_once('/') {
+            None => self.files(below).has(name),
+            Some((folder, rest)) => {
+                let inner = if below.is_empty() { folder.to_owned() } else { format!("{below}/{folder}") };
+                self.folders(below).iter().any(|one| one == folder) && self.has_file(&inner, rest)
+            }
+        }
+    }
+
     pub fn files(&self, below: &str) -> Files {
         Files(self.names(below).files.clone())
     }

@@ -43,10 +43,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
 
 /// The text of a video: of its sequence, or with as many lines as it has frames, which are numbered.
 fn text(look: &Look<'_>, video: &str) -> Option<&'static str> {
-    let has = |path: &str| {
-        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        look.files(&join(video, folder)).has(name)
-    };
+    let has = |path: &str| look.has_file(video, path);
     let is_of_frames = |path: &str| {
         let frames = look.files(&join(video, &inner_folder(look, video)?));
         let images = frames.images();
