@@ -1,4 +1,4 @@
-//! Datasets whose layout no options pack: `pack FOLDER` prints a command, and the command packs what belongs together.
+//! Datasets whose layout no options pack: `pack FOLDER` prints a command, and the command packs images with their classes and files.
 
 use shardpack_reader::Dataset;
 use shardpack_testing::{Bench, Ran, root};
@@ -9,9 +9,9 @@ use crate::{
     listed_layouts::{assert_packed, run_printed},
 };
 
-/// The refusal of a source, which says `what`.
-fn asked(bench: &Bench, what: &str) -> Ran {
-    bench.pack(&[]).code(2).clean_error().says(what)
+/// The refusal of a source, with this text.
+fn refused(bench: &Bench, text: &str) -> Ran {
+    bench.pack(&[]).code(2).clean_error().says(text)
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn the_printed_command_packs_imagenet() {
             format!("{above}LOC_val_solution.csv"),
             b"ImageId,PredictionString\nILSVRC2012_val_00000001,n01443537 1 1 5 5 n01443537 2 2 5 5 \nILSVRC2012_val_00000002,n01440764 1 1 5 5 \n",
         );
-        let ran = asked(&bench, "a list of the classes of the images in val; it leaves out test");
+        let ran = refused(&bench, "a list of the classes of the images in val; it leaves out test");
         run_printed(&bench, &ran, " packs each image with its class");
         assert_packed(&bench, &[("train", 3), ("val", 2)], 2);
     }
@@ -50,7 +50,7 @@ fn the_printed_command_packs_tiny_imagenet() {
     bench.file("train/n01443537/n01443537_boxes.txt", b"n01443537_0.JPEG\t0\t10\t63\t58\n");
     bench.file("val/val_annotations.txt", b"val_0.JPEG\tn01629819\t0\t32\t44\t62\nval_1.JPEG\tn01443537\t0\t1\t4\t6\n");
     bench.file("wnids.txt", b"n01443537\nn01629819\n");
-    let ran = asked(&bench, "a list of the classes of the images in val; it leaves out test");
+    let ran = refused(&bench, "a list of the classes of the images in val; it leaves out test");
     run_printed(&bench, &ran, " packs each image with its class");
     assert_packed(&bench, &[("train", 2), ("val", 2)], 2);
     let val = Dataset::open(bench.at("packed/val")).unwrap();
@@ -66,7 +66,7 @@ fn the_printed_command_packs_kitti_with_a_folder_for_each_archive() {
     let car = "Car 0.00 0 -1.58 1 1 5 5.5 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59\n";
     (0..2).for_each(|n| bench.file(format!("data_object_label_2/training/label_2/00000{n}.txt"), car.as_bytes()));
     bench.file("data_object_calib/training/calib/000000.txt", b"P0: 1");
-    let ran = asked(&bench, "label files of KITTI in data_object_label_2; it leaves out data_object_calib");
+    let ran = refused(&bench, "label files of KITTI in data_object_label_2; it leaves out data_object_calib");
     run_printed(&bench, &ran, " packs each image with its boxes");
     assert_packed(&bench, &[("training", 2), ("testing", 1)], 0);
     let boxes = objects(&bench.at("packed/training"));
@@ -82,7 +82,7 @@ fn datasets_of_flaws_side_by_side_are_packed_one_by_one() {
     let bench = Bench::with(&images.iter().map(String::as_str).collect::<Vec<_>>());
     ["bottle", "cable"].iter().for_each(|name| bench.file(format!("{name}/ground_truth/cut/000_mask.png"), b"mask"));
     let ran =
-        asked(&bench, "2 datasets in folders, bottle the first").says("pack each other folder into a DST of its own");
+        refused(&bench, "2 datasets in folders, bottle the first").says("pack each other folder into a DST of its own");
     run_printed(&bench, &ran, "packs the first");
     assert_packed(&bench, &[("train", 1), ("test", 2)], 2);
 }
@@ -105,7 +105,7 @@ fn class_folders_with_files_in_folders_of_the_same_names_keep_their_classes() {
                 bench.file(format!("{beside}/{class}/{}", numbered(file, number)), content.as_bytes());
             }
         }
-        let ran = asked(&bench, "hold files of the same names: pairs, and no classes");
+        let ran = refused(&bench, "hold files of the same names: pairs, and no classes");
         let with_classes =
             ran.stderr.split("; shardpack pack").nth(1).map(|text| format!("help: shardpack pack{text}"));
         let ran = Ran { stderr: with_classes.unwrap(), ..ran };
@@ -127,7 +127,7 @@ fn images_of_another_split_are_no_counterparts() {
         "ch4_training_images/img_2.jpg",
     ]);
     (1..=2).for_each(|n| bench.file(format!("Challenge4_Test_Task1_GT/gt_img_{n}.txt"), b"1,1,5,1,5,5,1,5,a\n"));
-    let ran = asked(&bench, "it leaves out ch4_training_images");
+    let ran = refused(&bench, "it leaves out ch4_training_images");
     assert!(!ran.stderr.contains("../ch4_training_images"), "{}", ran.stderr);
 }
 

@@ -128,7 +128,7 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     }
     let listing = Arc::clone(&found.listing);
     let components = Components::find(&listing, &shards, formats::entry(format)?.has_extensions);
-    // The fields of records that are no samples are counted with those of samples.
+    // The counts of fields include bad records, which are no samples.
     let (carried, bad) = (std::mem::take(&mut found.carried), found.unpacked.len() as u64);
     for (_, count) in found.ignored.iter_mut().filter(|(reason, _)| carried.contains_key(*reason)) {
         *count = count.saturating_sub(bad);
@@ -171,8 +171,8 @@ pub fn adopt(folder: &Path, options: &Options, monitor: &dyn Monitor) -> Result<
     Ok(Report { manifest: Some(manifest), bad, ignored: found.ignored, crops })
 }
 
-/// The samples of the shards with their components; without components if there are more than a sample has room for, or if records are values
-/// without images, which are no samples of an adopted dataset.
+/// The samples of the shards, with their components. Components are left out if a sample has no room for all, or if records are values without
+/// images: adopted samples are images.
 fn discovered(
     folder: &Path,
     shards: Shards,

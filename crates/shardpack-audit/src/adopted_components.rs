@@ -1,6 +1,6 @@
 //! The components of adopted samples: fields beside the image whose content lies in the shard as a reader returns it, such as a text in a tar.
 //!
-//! A field that is made from its bytes, as a number in TFRecord, or a list in MDS, is not in the index; it is counted.
+//! The index leaves out a field if its content is made from other bytes, as a number in TFRecord or a list in MDS. Such fields are counted.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -27,7 +27,7 @@ pub(crate) struct Components<'l> {
 }
 
 impl<'l> Components<'l> {
-    /// The components of which all samples have the content in their shard.
+    /// The components whose content lies in the shards, in all samples.
     pub fn find(listing: &'l Listing, shards: &'l Shards, are_files: bool) -> Self {
         let mut found = Self { listing, shards, are_files, columns: Vec::new() };
         let cells = |column: usize| found.cells().map(move |cells| cells[column]);
@@ -81,7 +81,7 @@ impl<'l> Components<'l> {
     fn start(&self, cell: Cell) -> Option<u64> {
         let offset = self.shards.component_offset(cell)?;
         match self.listing.components().form(cell.form).items_bytes() {
-            // The place of an array is that of its items.
+            // The offset of an array is the offset of its items.
             Some(items) if self.are_files => offset.checked_sub(u64::from(cell.bytes).checked_sub(items)?),
             Some(_) => None,
             None => Some(offset),

@@ -51,8 +51,8 @@ impl Images {
     }
 
     /// The image whose name is the end of the whole path, the longest name first; or the only one whose name ends with `path`, as absolute names
-    /// do, unless a folder in it is another split; or one whose name lacks the extension; or the only one whose name ends with the folder
-    /// and the file of the path, if only splits are above these, and none of them is another one.
+    /// do, unless a folder in it is another split; or one whose name lacks the extension. Last, folder and file are compared alone: the folders
+    /// above must be splits, and the name must not be of another split.
     fn find(&self, prefix: &str, path: &str) -> Option<usize> {
         let whole = format!("{prefix}{path}");
         let by_end = |path: &str| {

@@ -27,7 +27,7 @@ const IMAGES: &str = "images";
 const FILE: &str = "filename";
 const FOLDER: &str = "filepath";
 /// Members of the images of COCO.
-const OF_COCO: [&str; 2] = ["file_name", "coco_url"];
+const OF_COCO: [&str; 3] = ["file_name", "coco_url", "id"];
 /// Members of a row.
 const PATH: &str = "path";
 
@@ -87,7 +87,7 @@ impl<'de> Visitor<'de> for &mut Collect {
     }
 }
 
-/// StyleGAN's pairs of a path and a label, or Karpathy's images: then the flag is set.
+/// StyleGAN's pairs of a path and a label; or Karpathy's images, if the flag is set.
 struct Elements<'c>(&'c mut Collect, bool);
 
 impl<'de> DeserializeSeed<'de> for Elements<'_> {
@@ -173,6 +173,7 @@ fn captioned(object: &str) -> Option<Box<RawValue>> {
     let file = text(FILE)?;
     let row = match text(FOLDER) {
         None => object.to_owned(),
+        Some(_) if has_path(object) => object.to_owned(),
         Some(folder) => {
             let path = serde_json::to_string(&format!("{folder}/{file}")).ok()?;
             format!("{{\"{PATH}\":{path},{}", object.trim_start().strip_prefix('{')?)
@@ -279,6 +280,8 @@ mod tests {
             "7",
             r#"{"images": [], "annotations": []}"#,
             r#"{"images": [{"id": 1, "file_name": "a.jpg", "filename": "a.jpg"}], "annotations": []}"#,
+            // Images with ids have annotations.
+            r#"{"images": [{"id": 1, "filename": "a.jpg"}], "annotations": [{"image_id": 1}]}"#,
             r#"{"labels": null}"#,
             r#"{"labels": ["a.png"]}"#,
         ] {

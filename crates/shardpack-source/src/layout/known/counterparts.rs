@@ -15,7 +15,7 @@ use crate::{
 const MAX_DEPTH: usize = 2;
 /// Most folders that are looked into.
 const MAX_FOLDERS: usize = 4096;
-/// Most bytes of the name of a component: names of members of a tar have room for more, and with an extension.
+/// Most bytes of the name of a component that is made from a folder.
 const MAX_NAME_BYTES: usize = 24;
 /// Most folders beside the images, and most in each.
 const MAX_BESIDE: usize = 24;
@@ -140,7 +140,7 @@ pub(super) fn component(folder: &str) -> String {
     let fit = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '_' };
     let name: String = folder.chars().map(fit).collect();
     let mut name = name.trim_matches('_');
-    // The last words say what the files are.
+    // The last words name the content of the files.
     while name.len() > MAX_NAME_BYTES
         && let Some((_, last)) = name.split_once('_')
     {

@@ -23,8 +23,8 @@ pub(super) fn split_of(look: &Look<'_>, list: &str, folder: &str) -> Option<(Str
     }
 }
 
-/// Lists that together have a list for each of several splits, all with the same root or with that of their own folder: all `lists` of splits,
-/// else those of one name; lists with classes first.
+/// Groups of lists, one list for each of several splits. All lists of splits are one group if no split has two; else lists of one name are.
+/// Groups with classes come first.
 pub(super) fn of_splits(lists: &[List]) -> Vec<Vec<&List>> {
     let all: Vec<&List> = lists.iter().filter(|list| list.split.is_some()).collect();
     if let Some(all) = one_of_each(&all) {
@@ -42,8 +42,8 @@ pub(super) fn of_splits(lists: &[List]) -> Vec<Vec<&List>> {
     found
 }
 
-/// The lists by their splits, without one of the training and validation images if each of both has its own; `None` if they are of one split,
-/// a split has several, or their roots differ.
+/// The lists in the order of their splits, without `trainval` if `train` and `val` have lists. `None` if there is one split, a split has several
+/// lists, or the roots differ: neither one root, nor the folder of each list.
 fn one_of_each<'l>(lists: &[&'l List]) -> Option<Vec<&'l List>> {
     let mut by_split = BTreeMap::new();
     for list in lists {

@@ -197,9 +197,14 @@ impl Folders {
             let own = split.as_ref().map(|(split, _)| split.as_str());
             let Some((root, first)) = self.root(look, &folder, own, &fits) else { continue };
             let trial = start.whole(&path, &root).unwrap_or(first);
-            let Some(seen) = self.seen(look, &path, &root) else { continue };
-            let has_class_folders = has_class_folders(&trial, &root) && names_folders(look, &path, &root);
-            // A list of paths alone says nothing about other folders.
+            let most = MAX_BYTES.min(memory::most_of_piece());
+            let text = look.read(&path, most);
+            if text.len() as u64 == most {
+                continue;
+            }
+            let seen = self.seen(look, &text, &root);
+            let has_class_folders = has_class_folders(&trial, &root) && names_folders(look, &text, &root);
+            // Paths alone add nothing to the images, unless their folders are classes.
             if trial.has_more || has_class_folders {
                 lists.push(List { path, folder, root, split, trial, has_class_folders, seen });
             }
@@ -235,10 +240,8 @@ impl Folders {
         Some((root.clone(), *trial))
     }
 
-    /// The picked images that the list at `path` names, with paths below `root`; `None` if it is too long.
-    fn seen(&self, look: &Look<'_>, path: &Path, root: &Path) -> Option<HashSet<(usize, String)>> {
-        let most = MAX_BYTES.min(memory::most_of_piece());
-        let text = look.read(path, most);
+    /// The picked images that a list with this `text` names, with paths below `root`.
+    fn seen(&self, look: &Look<'_>, text: &[u8], root: &Path) -> HashSet<(usize, String)> {
         let picked = self.media.iter().flat_map(|media| &media.picked).map(|path| file_name(path));
         let wanted: HashSet<&[u8]> = picked.flat_map(|name| [name, stem(name)]).map(str::as_bytes).collect();
         // A name in quotes may have any of the others.
@@ -259,7 +262,7 @@ impl Folders {
                 seen.extend(media.picked.iter().filter(is_seen).map(|path| (number, path.clone())));
             }
         }
-        ((text.len() as u64) < most).then_some(seen)
+        seen
     }
 
     /// The folders of images that the `lists` together do not name.
@@ -285,11 +288,10 @@ fn are_classes(look: &Look<'_>, root: &Path) -> bool {
     folders.len() > 1 && !folders.iter().any(is_other)
 }
 
-/// Whether a list names most folders at its root, as a list of one split does if they are classes, and not patients or videos.
-fn names_folders(look: &Look<'_>, list: &Path, root: &Path) -> bool {
+/// Whether a list with this `text` names most folders at its root. A list of one split names all classes, but only some patients or videos.
+fn names_folders(look: &Look<'_>, text: &[u8], root: &Path) -> bool {
     let Some(below) = root.strip_prefix(look.path("")).ok().and_then(Path::to_str) else { return false };
     let folders = look.folders(below);
-    let text = look.read(list, MAX_BYTES.min(memory::most_of_piece()));
     let words: HashSet<&[u8]> = text.split(|byte| b"\n\r\t,;| /".contains(byte)).collect();
     let named = folders.iter().filter(|folder| words.contains(folder.as_bytes())).count();
     named * 10 >= folders.len() * 9

@@ -1,13 +1,9 @@
 //! Frames of videos: `MOT17-02/img1/000001.jpg` with `MOT17-02/gt/gt.txt` (MOT Challenge), `GOT-10k_Train_000001/00000001.jpg` with
 //! `groundtruth.txt` beside it. Below splits, too.
 //!
-//! A video is no class. Its texts have a line for each object or frame, and are left out.
+//! A video is no class. Its texts have a line for each object or frame; samples have none of them.
 
-use super::{
-    Found, Look, MAX_SPLITS,
-    counterparts::join,
-    look::{READ_BYTES, stem},
-};
+use super::{Found, Look, MAX_SPLITS, counterparts::join, look::READ_BYTES};
 use crate::filter;
 
 /// Texts of the videos of MOT Challenge.
@@ -27,11 +23,11 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
         .iter()
         .flat_map(|folder| look.folders(folder).into_iter().take(MAX_SPLITS).map(move |name| join(folder, &name)))
         .collect();
-    let first = videos.iter().find_map(|video| text(look, video)).filter(|_| videos.len() > 1)?;
-    let with_text: Vec<&String> = videos.iter().filter(|video| text(look, video).is_some()).collect();
-    let inner = inner_folder(look, with_text[0])?;
+    let texts: Vec<&str> = videos.iter().filter_map(|video| text(look, video)).collect();
+    let first = texts.first().filter(|_| videos.len() > 1)?;
+    let inner = inner_folder(look, &videos[0])?;
     let are_alike = videos.iter().all(|video| inner_folder(look, video).as_ref() == Some(&inner));
-    if !are_alike || with_text.len() * 100 < videos.len() * MOST {
+    if !are_alike || texts.len() * 100 < videos.len() * MOST {
         return None;
     }
     let mut options = Vec::new();
@@ -41,22 +37,20 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     Some(Found::new(what, options, "packs each frame without a class"))
 }
 
-/// The text of a video: of its sequence, or with as many lines as it has frames, which are numbered.
+/// The name of the text of a video: one of MOT Challenge, or one with a line for each frame. Frames are numbered.
 fn text(look: &Look<'_>, video: &str) -> Option<&'static str> {
-    let has = |path: &str| look.has_file(video, path);
+    let has = |path: &&str| look.has_file(video, path);
     let is_of_frames = |path: &str| {
         let frames = look.files(&join(video, &inner_folder(look, video)?));
         let images = frames.images();
-        let are_numbered = images.iter().all(|name| stem(name).bytes().all(|byte| byte.is_ascii_digit()));
+        let are_numbered = images.iter().all(|stem| stem.bytes().all(|byte| byte.is_ascii_digit()));
         let start = look.start(&join(video, path));
         let lines = start.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).count();
         let is_whole = (start.len() as u64) < READ_BYTES;
         Some(are_numbered && images.len() > 1 && (!is_whole || lines == images.len()))
     };
-    OF_SEQUENCE
-        .into_iter()
-        .find(|path| has(path))
-        .or_else(|| OF_FRAMES.into_iter().find(|path| has(path) && is_of_frames(path) == Some(true)))
+    let of_frames = || OF_FRAMES.into_iter().find(|path| has(path) && is_of_frames(path) == Some(true));
+    OF_SEQUENCE.into_iter().find(has).or_else(of_frames)
 }
 
 /// The folder of a video with all its frames; empty if they are right in the folder of the video.

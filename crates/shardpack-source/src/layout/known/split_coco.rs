@@ -12,11 +12,7 @@ const FILE: &str = "_annotations.coco.json";
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let splits = look.split_folders()?;
-    let with_file = |file: &str| {
-        let has = |split: &&String| look.files(split).has(file);
-        splits.iter().partition::<Vec<_>, _>(has)
-    };
-    let (with, without) = with_file(FILE);
+    let (with, without): (Vec<_>, Vec<_>) = splits.iter().partition(|split| look.files(split).has(FILE));
     if with.is_empty() {
         return named(look, &splits);
     }
@@ -27,7 +23,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
 
 /// The layout with lists that are called as their splits.
 fn named(look: &Look<'_>, splits: &[String]) -> Option<Found> {
-    // `None` if a split has several.
+    // A split with several lists is a question without an answer.
     let list = |split: &String| -> Option<Option<String>> {
         let files = look.files(split);
         let is = |stem: &&&str| {
