@@ -23,7 +23,7 @@ const CVAT: &str = "<annotations><version>1.1</version><meta/><image id='0' name
 const VIA: &str = r#"{"1.jpg9": {"filename": "1.jpg", "regions": [{"shape_attributes": {"name": "rect", "x": 1, "y": 1, "width": 5, "height": 5}, "region_attributes": {}}]}, "2.jpg9": {"filename": "2.jpg", "regions": []}}"#;
 pub const BOXES: &[&str] = &["boxes.npy", "box_labels.npy"];
 
-pub const LAYOUTS: [Layout; 60] = [
+pub const LAYOUTS: [Layout; 61] = [
     Layout {
         name: "YOLO, as Ultralytics has it",
         images: &["images/train/1.jpg", "images/train/2.jpg", "images/val/3.jpg", "images/test2017/4.jpg"],
@@ -272,6 +272,13 @@ pub const LAYOUTS: [Layout; 60] = [
         others: &[("LR/0001x4.png", "low"), ("LR/0002x4.png", "low")],
         components: &["lr.png"],
         splits: &[("", 2)],
+    },
+    Layout {
+        name: "LOL",
+        images: &["our485/high/2.jpg", "our485/high/5.jpg", "eval15/high/1.jpg"],
+        others: &[("our485/low/2.jpg", "dark"), ("our485/low/5.jpg", "dark"), ("eval15/low/1.jpg", "dark")],
+        components: &["low.jpg"],
+        splits: &[("our485", 2), ("eval15", 1)],
     },
     Layout {
         name: "Oxford pets",

@@ -22,7 +22,18 @@ struct Listed {
     components: &'static [&'static str],
 }
 
-const LISTED: [Listed; 25] = [
+const INAT: &str = r#"{"info": {}, "images": [{"id": 1, "file_name": "train_val2018/Aves/1/a.jpg"}],
+    "annotations": [{"id": 1, "image_id": 1, "category_id": 0}], "categories": [{"id": 0, "name": "Turdus"}, {"id": 1, "name": "Corvus"}]}"#;
+const INAT_VAL: &str = r#"{"info": {}, "images": [{"id": 2, "file_name": "train_val2018/Aves/2/b.jpg"}],
+    "annotations": [{"id": 2, "image_id": 2, "category_id": 0}], "categories": [{"id": 0, "name": "Turdus"}, {"id": 1, "name": "Corvus"}]}"#;
+const HERBARIUM: &str = r#"{"annotations": [{"category_id": 7, "id": "0", "image_id": "0", "institution_id": 0},
+    {"category_id": 9, "id": "1", "image_id": "1", "institution_id": 0}], "categories": [{"id": 7, "name": "Abies"}, {"id": 9, "name": "Acer"}],
+    "images": [{"id": "0", "file_name": "images/000/00/a.jpg"}, {"id": "1", "file_name": "images/000/01/b.jpg"}]}"#;
+const IWILDCAM: &str = r#"{"images": [{"id": "a", "file_name": "a.jpg"}, {"id": "b", "file_name": "b.jpg"}, {"id": "c", "file_name": "c.jpg"}],
+    "annotations": [{"id": "1", "image_id": "a", "category_id": 5}, {"id": "2", "image_id": "b", "category_id": 7},
+    {"id": "3", "image_id": "c", "category_id": 5}], "categories": [{"id": 5, "name": "empty"}, {"id": 7, "name": "lynx"}]}"#;
+
+const LISTED: [Listed; 28] = [
     Listed {
         name: "CelebA",
         files: &["img_align_celeba/000001.jpg", "img_align_celeba/000002.jpg", "img_align_celeba/000003.jpg"],
@@ -55,6 +66,40 @@ const LISTED: [Listed; 25] = [
         splits: &[("", 3)],
         classes: 2,
         components: &["jpg"],
+    },
+    Listed {
+        name: "iNaturalist",
+        files: &["train_val2018/Aves/1/a.jpg", "train_val2018/Aves/2/b.jpg", "test2018/c.jpg"],
+        lists: &[
+            ("train2018.json", INAT),
+            ("val2018.json", INAT_VAL),
+            ("test2018.json", r#"{"images": [{"id": 3, "file_name": "test2018/c.jpg"}]}"#),
+        ],
+        command: "--split train=SRC/train2018.json --split val=SRC/val2018.json DST --label-column category_id",
+        splits: &[("train", 1), ("val", 1)],
+        classes: 2,
+        components: &["jpg", "json"],
+    },
+    Listed {
+        name: "Herbarium",
+        files: &["train/images/000/00/a.jpg", "train/images/000/01/b.jpg", "test/images/000/c.jpg"],
+        lists: &[
+            ("train/metadata.json", HERBARIUM),
+            ("test/metadata.json", r#"{"images": [{"id": "2", "file_name": "images/000/c.jpg"}]}"#),
+        ],
+        command: "SRC/train/metadata.json DST --label-column category_id",
+        splits: &[("", 2)],
+        classes: 2,
+        components: &["jpg", "json"],
+    },
+    Listed {
+        name: "iWildCam",
+        files: &["train/a.jpg", "train/b.jpg", "train/c.jpg"],
+        lists: &[("metadata/train_annotations.json", IWILDCAM)],
+        command: "SRC/metadata/train_annotations.json DST --root SRC/train --label-column category_id",
+        splits: &[("", 3)],
+        classes: 2,
+        components: &["jpg", "json"],
     },
     Listed {
         name: "Food-101",

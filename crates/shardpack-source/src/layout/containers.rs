@@ -6,7 +6,12 @@ use std::{collections::BTreeSet, path::Path};
 
 use shardpack_format::Error;
 
-use super::{super::SourceListing, help_classes, shown, split_names::words, splits_of};
+use super::{
+    super::SourceListing,
+    help_classes, shown,
+    split_names::{Likeness, words},
+    splits_of,
+};
 use crate::Result;
 
 /// Words for files in general. A single class with such a word is a container.
@@ -61,7 +66,8 @@ fn containers(names: &[&Vec<u8>]) -> Option<String> {
     let [first, others @ ..] = names else { return None };
     if others.is_empty() {
         let what = format!("all images would be of one class, {}", shown(&[first]));
-        return has(first, &OF_FILES).then_some(what);
+        // A split name alone has its own question; other folders may be without images.
+        return (has(first, &OF_FILES) || Likeness::classify(first).is_sure()).then_some(what);
     }
     if are_parts(&names.iter().map(|name| name.as_slice()).collect::<Vec<_>>()) {
         return Some(format!("{} are numbered parts, and no classes", shown(names)));
@@ -100,12 +106,14 @@ mod tests {
 
     #[test]
     fn folders_that_only_hold_files_are_no_classes() {
-        let rows: [(&[&str], &str); 17] = [
+        let rows: [(&[&str], &str); 19] = [
             (&["images"], "of one class, images"),
             (&["img_align_celeba"], "of one class"),
             (&["jpg"], "of one class"),
             (&["obj_train_data"], "of one class"),
+            (&["train"], "of one class"),
             (&["cat"], ""),
+            (&["cat", "train"], ""),
             (&["HAM10000_images_part_1", "HAM10000_images_part_2"], "numbered parts"),
             (&["images_000", "images_001", "images_002"], "numbered parts"),
             (&["batch-1", "batch-12"], "numbered parts"),

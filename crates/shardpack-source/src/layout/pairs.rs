@@ -85,7 +85,7 @@ const IMAGES: [&str; 10] = ["hq", "hr", "image", "images", "img", "imgs", "input
 /// Further words for images, which also stand for files in general.
 const OF_IMAGES: [&str; 8] = ["jpeg", "jpg", "original", "originals", "photo", "photos", "png", "stills"];
 /// Word pairs in which one side is derived from, or recorded with, the other.
-const BEFORE_AND_AFTER: [(&str, &str); 12] = [
+const BEFORE_AND_AFTER: [(&str, &str); 18] = [
     ("left", "right"),
     ("clean", "final"),
     ("rain", "norain"),
@@ -98,6 +98,12 @@ const BEFORE_AND_AFTER: [(&str, &str); 12] = [
     ("rainy", "clear"),
     ("before", "after"),
     ("source", "sketch"),
+    ("low", "high"),
+    ("low", "normal"),
+    ("raw", "reference"),
+    ("ir", "vi"),
+    ("ir", "vis"),
+    ("ir", "visible"),
 ];
 
 /// The reason for pairs by file name.

@@ -331,7 +331,7 @@ fn shown(folders: &[PathBuf]) -> String {
 }
 
 /// The first image names in a file, found without parsing the file.
-fn first_names(path: &Path, member: &[u8]) -> Result<Vec<String>> {
+pub(super) fn first_names(path: &Path, member: &[u8]) -> Result<Vec<String>> {
     let failed = |e| sys::io_error("cannot read", path, e);
     let mut input = regular::open(path).map_err(failed)?.take(SNIFFED_BYTES);
     let (mut held, mut piece, mut names) = (Vec::new(), vec![0; 1 << 20], Vec::new());

@@ -3,7 +3,7 @@
 use std::{
     cell::RefCell,
     collections::{HashMap, HashSet},
-    io::Read,
+    io::{Read, Seek, SeekFrom},
     path::{Path, PathBuf},
     rc::Rc,
 };
@@ -24,6 +24,8 @@ pub(super) const MAX_BELOW_SPLIT: usize = 3;
 pub(super) const MAX_SPLITS: usize = 16;
 /// Bytes of a file that are read at most.
 pub(super) const READ_BYTES: u64 = 64 << 10;
+/// Pieces of a long file that are read.
+const PIECES: u64 = 16;
 
 /// Looks at folders and files of a tree.
 pub(super) struct Look<'t> {
@@ -174,9 +176,21 @@ impl<'t> Look<'t> {
     /// The first-level folders that are wanted, if all are splits.
     pub fn split_folders_of(&self, is_wanted: impl Fn(&str) -> bool) -> Option<Vec<String>> {
         let mut top = self.folders("");
-        let are_splits = !top.is_empty() && top.len() <= MAX_SPLITS && top.iter().all(|name| self.is_split(name));
+        let are_few = !top.is_empty() && top.len() <= MAX_SPLITS;
+        let are_splits = are_few && (top.iter().all(|name| self.is_split(name)) || self.are_like_splits(&top));
         top.retain(|name| are_splits && is_wanted(name));
         (!top.is_empty()).then_some(top)
+    }
+
+    /// Whether half of the folders `top` are called as splits, and all have the same folders in them: `our485` and `eval15`, each with
+    /// `low` and `high` (LOL).
+    fn are_like_splits(&self, top: &[String]) -> bool {
+        let are_called = top.iter().filter(|name| self.is_split(name)).count();
+        if are_called * 2 < top.len() || top.iter().any(|name| splits::check_name(name).is_err()) {
+            return false;
+        }
+        let inner = self.folders(&top[0]);
+        inner.len() > 1 && top.iter().all(|name| self.folders(name) == inner)
     }
 
     /// Whether a folder has images, or a folder in it, `levels` deep.
@@ -201,6 +215,22 @@ impl<'t> Look<'t> {
             Some((_, first_bytes)) => first_bytes(&path, READ_BYTES),
             None => self.read(&path, READ_BYTES),
         })
+    }
+
+    /// Pieces of a file of this machine, spread over it; a short file is whole. Empty if it cannot be read.
+    pub fn pieces(&self, path: &Path) -> Vec<u8> {
+        let mut pieces = Vec::new();
+        let Ok(mut file) = regular::open(path) else { return pieces };
+        let length = file.metadata().map_or(0, |of| of.len());
+        let step = (length / PIECES).max(READ_BYTES);
+        for at in (0..length).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
+            let read =
+                file.seek(SeekFrom::Start(at)).and_then(|_| (&mut file).take(READ_BYTES).read_to_end(&mut pieces));
+            if read.is_err() {
+                return Vec::new();
+            }
+        }
+        pieces
     }
 
     /// The first `most` bytes of a file of this machine; empty if it cannot be read.

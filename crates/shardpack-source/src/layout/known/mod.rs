@@ -7,6 +7,7 @@ mod annotated;
 mod annotations;
 mod anomalies;
 mod beside;
+mod categories;
 mod cityscapes;
 mod class_masks;
 mod coco;
@@ -48,7 +49,7 @@ use look::{Files, Look, MAX_BELOW_SPLIT, MAX_SPLITS, ReadFolders, stem};
 pub(crate) use listed_masks::{refuse as refuse_masks, refuse_same_names};
 
 /// Layouts in the order in which they are tried.
-const LAYOUTS: [Find; 29] = [
+const LAYOUTS: [Find; 30] = [
     stylegan::find,
     img2dataset::find,
     yolo::find,
@@ -61,6 +62,7 @@ const LAYOUTS: [Find; 29] = [
     instances::find,
     sequences::find,
     market::find,
+    categories::find,
     coco::find,
     split_coco::find,
     wider::find,

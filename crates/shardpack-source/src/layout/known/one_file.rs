@@ -227,6 +227,11 @@ fn folder_of_images(look: &Look<'_>) -> Option<String> {
 /// Whether a file that begins so is one of COCO with boxes. The first bytes may end in the first list.
 fn is_coco(start: &[u8]) -> bool {
     let has = |text: &[u8]| contains(start, text);
-    let is_object = start.trim_ascii_start().starts_with(b"{") && MEMBERS.into_iter().any(has);
-    is_object && (has(b"\"file_name\"") || has(b"\"bbox\"")) && !has(b"\"segments_info\"") && !has(b"\"caption\"")
+    let has_images = has(b"\"file_name\"") || has(b"\"bbox\"");
+    begins_as_coco(start) && has_images && !has(b"\"segments_info\"") && !has(b"\"caption\"")
+}
+
+/// Whether a file that begins so is one of COCO.
+pub(super) fn begins_as_coco(start: &[u8]) -> bool {
+    start.trim_ascii_start().starts_with(b"{") && MEMBERS.into_iter().any(|member| contains(start, member))
 }

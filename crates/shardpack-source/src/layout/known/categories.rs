@@ -1,0 +1,119 @@
+//! Images that have a category each in lists of COCO, and no boxes: `train2018.json` beside `train_val2018` (iNaturalist), `train/metadata.json`
+//! beside `train/images` (Herbarium), `metadata/train_annotations.json` and `train` (iWildCam).
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use shardpack_format::shell;
+
+use super::{
+    Found, Look, MAX_BELOW_SPLIT, MAX_SPLITS,
+    counterparts::join,
+    left_out,
+    list_splits::split_of,
+    look::{contains, has_extension},
+    one_file,
+};
+use crate::list;
+
+const EXTENSION: &str = "json";
+/// The member with the category of an annotation.
+const CATEGORY: &[u8] = b"\"category_id\"";
+/// Members of annotations that are about a part of an image, or are texts.
+const OTHERS: [&[u8]; 5] = [b"\"bbox\"", b"\"segmentation\"", b"\"segments_info\"", b"\"keypoints\"", b"\"caption\""];
+/// Most lists that are looked into.
+const MAX_LISTS: usize = 16;
+/// The split whose images are likelier to be packed.
+const TRAIN: &str = "train";
+
+/// A list with the folder of its paths.
+struct List {
+    /// Its path in the source.
+    name: String,
+    split: Option<String>,
+    root: PathBuf,
+    /// Whether `pack` finds the root.
+    is_found: bool,
+    /// Folders of the first level with the first images.
+    folders: BTreeSet<String>,
+}
+
+pub(super) fn find(look: &Look<'_>) -> Option<Found> {
+    if look.tree.listed.is_some() || !look.splits.is_empty() {
+        return None;
+    }
+    let folders: Vec<String> = look.folders("").into_iter().take(MAX_SPLITS).collect();
+    let mut lists = Vec::new();
+    for folder in std::iter::once("").chain(folders.iter().map(String::as_str)) {
+        let files = look.files(folder);
+        let names = files.0.iter().filter(|name| has_extension(name, EXTENSION));
+        lists.extend(names.take(MAX_LISTS).filter_map(|name| List::find(look, folder, name, &folders)));
+    }
+    lists.sort_by_key(|list| list.split.as_deref() != Some(TRAIN));
+    let splits: BTreeSet<&String> = lists.iter().filter_map(|list| list.split.as_ref()).collect();
+    let first = lists.first()?;
+    let have_roots = lists.iter().all(|list| list.is_found) || lists.iter().all(|list| list.root == first.root);
+    let are_splits = lists.len() > 1 && splits.len() == lists.len() && have_roots;
+    let (taken, others) = lists.split_at(if are_splits { lists.len() } else { 1 });
+    Some(found(look, taken, others, &folders))
+}
+
+impl List {
+    /// The list `name` in `folder`, if it has categories of images below one of the `folders` of the source.
+    fn find(look: &Look<'_>, folder: &str, name: &str, folders: &[String]) -> Option<Self> {
+        let below = join(folder, name);
+        let path = look.path(&below);
+        if !one_file::begins_as_coco(&look.start(&below)) {
+            return None;
+        }
+        let text = look.pieces(&path);
+        if !contains(&text, CATEGORY) || OTHERS.into_iter().any(|other| contains(&text, other)) {
+            return None;
+        }
+        let names = list::coco_names(&path);
+        let has = |root: &Path| names.iter().any(|name| root.join(name).is_file());
+        let found = list::coco_root(&path);
+        let is_found = found.is_some();
+        let root = found.or_else(|| folders.iter().map(|folder| look.path(folder)).find(|root| has(root)))?;
+        let of_image = |name: &String| {
+            let path = root.join(name);
+            let below = path.strip_prefix(look.path("")).ok()?;
+            below.iter().next()?.to_str().map(str::to_owned)
+        };
+        let folders = names.iter().filter_map(of_image).collect();
+        let split = split_of(look, name, folder).map(|(split, _)| split);
+        Some(Self { name: below, split, root, is_found, folders })
+    }
+}
+
+/// The command that packs the lists `taken`; `others` have categories, too.
+fn found(look: &Look<'_>, taken: &[List], others: &[List], folders: &[String]) -> Found {
+    let path = |list: &List| shell::path(look.path(&list.name)).to_string();
+    let source = |list: &List| match &list.split {
+        Some(split) if taken.len() > 1 => format!("--split {split}={}", path(list)),
+        _ => path(list),
+    };
+    let sources = taken.iter().map(source).collect::<Vec<_>>().join(" ");
+    let root = match taken.iter().all(|list| list.is_found) {
+        true => String::new(),
+        false => format!(" --root {}", shell::path(&taken[0].root)),
+    };
+    let names = |lists: &[List]| lists.iter().map(|list| list.name.as_str()).collect::<Vec<_>>().join(", ");
+    let is_left = |folder: &&String| {
+        look.has_images(folder, MAX_BELOW_SPLIT) && !taken.iter().any(|list| list.folders.contains(*folder))
+    };
+    let left: Vec<String> = folders.iter().filter(is_left).cloned().collect();
+    let what = format!("images with a category each in {}{}", names(taken), left_out(&left));
+    let other = match others {
+        [] => None,
+        [_] => Some(format!("{} has categories, too", names(others))),
+        _ => Some(format!("{} have categories, too", names(others))),
+    };
+    Found {
+        command: Some(format!("shardpack pack {sources} DST{root} --label-column category_id")),
+        other,
+        ..Found::new(what, Vec::new(), "packs each image with its class, and its annotations as JSON")
+    }
+}
