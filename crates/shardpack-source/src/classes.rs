@@ -393,7 +393,8 @@ fn numbered_names(
 pub(super) struct Collector {
     classes: Arc<Vec<Box<[u8]>>>,
     builder: Builder,
-    folders: HashMap<(Option<u32>, Box<[u8]>), u32>,
+    /// Numbers of the folders in the listing, by path and class.
+    folders: HashMap<Box<[u8]>, HashMap<Option<u32>, u32>>,
     path: Vec<u8>,
 }
 
@@ -431,12 +432,11 @@ impl Collector {
             Some(at) => (&path[..at], &path[at + 1..]),
             None => (&[][..], path),
         };
-        let key = (class, folder.into());
-        let folder = match self.folders.get(&key) {
+        let folder = match self.folders.get(folder).and_then(|of_path| of_path.get(&class)) {
             Some(number) => *number,
             None => {
                 let number = self.builder.add_folder(Folder { path: folder.into(), class });
-                self.folders.insert(key, number);
+                self.folders.entry(folder.into()).or_default().insert(class, number);
                 number
             }
         };

@@ -1,4 +1,4 @@
-//! The samples of a shard as a plan file has them: a zstd frame of columns, in the order of the plan.
+//! The samples of a shard as a plan file has them: columns in the order of the plan, as zstd frames of 1 MiB.
 //!
 //! ```text
 //! u32 folders, for each: u32 number in the listing | u32 class | u32 length | path
@@ -21,6 +21,7 @@ use std::{
     sync::Arc,
 };
 
+use rayon::prelude::*;
 use shardpack_format::{Error, Result, component::Component, permutation::Permutation, sample::Forms};
 
 use super::{Dataset, LEVEL};
@@ -33,9 +34,14 @@ use crate::{
 /// In place of the number of a class: no class.
 const NO_CLASS: u32 = u32::MAX;
 
+/// Bytes of a zstd frame before compression: the frames of a shard with many samples are compressed in parallel.
+const FRAME_BYTES: usize = 1 << 20;
+
 /// The samples of shard `shard` of `plan`, compressed.
 pub(super) fn packed(plan: &Plan, shard: usize) -> io::Result<Vec<u8>> {
-    zstd::bulk::compress(&columns(plan, shard), LEVEL)
+    let columns = columns(plan, shard);
+    let frames = columns.par_chunks(FRAME_BYTES).map(|piece| zstd::bulk::compress(piece, LEVEL));
+    Ok(frames.collect::<io::Result<Vec<_>>>()?.concat())
 }
 
 fn columns(plan: &Plan, shard: usize) -> Vec<u8> {

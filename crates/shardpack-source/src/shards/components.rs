@@ -70,6 +70,8 @@ pub(super) struct Fields {
     known: HashMap<Key, Option<u32>>,
     /// Keys and numbers of the previous sample's fields in order. Most samples have the same fields in the same order.
     last: Vec<(Key, Option<u32>)>,
+    /// Form numbers of the previous sample's fields, by position.
+    last_forms: Vec<u32>,
     /// Fields of all samples, concatenated.
     found: Vec<FieldValue>,
     forms: Interner,
@@ -90,13 +92,36 @@ impl Fields {
             let stamp = other.offset.and_then(|offset| shard_reader::component_stamp(offset, other.recipe));
             match (stamp, bytes) {
                 (Some(stamp), Some(bytes)) if self.found[first..].iter().all(|known| known.field != field) => {
-                    let form = value_form(other, self.are_files).map_or(Forms::BYTES, |form| self.forms.number(form));
+                    let form =
+                        value_form(other, self.are_files).map_or(Forms::BYTES, |form| self.form_number(at, form));
                     self.found.push(FieldValue { field, bytes, form, wider_bytes: wider_bytes.unwrap_or(0), stamp });
                 }
                 _ => *self.missed.entry(other.name.clone()).or_default() += 1,
             }
         }
         self.found.len() as u64
+    }
+
+    /// Number of the form of a field that is at position `at` of its sample.
+    fn form_number(&mut self, at: usize, form: &Form) -> u32 {
+        let last = self.last_forms.get(at).copied().filter(|last| self.forms.forms().get(*last as usize) == Some(form));
+        if let Some(last) = last {
+            return last;
+        }
+        let number = self.forms.number(form);
+        if self.last_forms.len() <= at {
+            self.last_forms.resize(at + 1, Forms::BYTES);
+        }
+        self.last_forms[at] = number;
+        number
+    }
+
+    /// The forms of each field, [`Forms::BYTES`] among them: numbers of field and form.
+    fn forms_of_fields(&self) -> BTreeSet<(u32, u32)> {
+        // Most values of a field have the form of the value before.
+        let mut last = vec![None; self.all.len()];
+        let is_new = |found: &&FieldValue| last[found.field as usize].replace(found.form) != Some(found.form);
+        self.found.iter().filter(is_new).map(|found| (found.field, found.form)).collect()
     }
 
     /// Number of a field that is at position `at` of its sample.
@@ -239,9 +264,12 @@ impl Conversion {
 fn extensions(scanned: &[Scanned], known: &Extensions) -> Extensions {
     let mut own = BTreeMap::<&str, BTreeSet<&'static str>>::new();
     for Scanned { fields, .. } in scanned {
-        for found in fields.found.iter().filter(|found| !fields.all[found.field as usize].is_single) {
-            let form = fields.forms.forms().get(found.form as usize).map_or("", Form::extension);
-            own.entry(&fields.all[found.field as usize].name).or_default().insert(form);
+        for (field, form) in fields.forms_of_fields() {
+            let field = &fields.all[field as usize];
+            if !field.is_single {
+                let extension = fields.forms.forms().get(form as usize).map_or("", Form::extension);
+                own.entry(&field.name).or_default().insert(extension);
+            }
         }
     }
     let mut extensions = known.clone();
@@ -311,15 +339,11 @@ impl Candidates {
     /// Adds the fields of a file. Returns the candidate that each field becomes, if any, with the forms of the file; the places are
     /// settled later.
     fn add(&mut self, fields: &Fields, label: Option<&str>, meta: bool) -> (Vec<Option<usize>>, OfFile) {
-        let numbers = self.form_numbers(fields);
+        let mut seen = fields.forms_of_fields();
+        let numbers = self.form_numbers(fields, &seen);
+        seen.retain(|(_, form)| *form != Forms::BYTES);
         let mut samples = vec![0u64; fields.all.len()];
-        let mut seen = BTreeSet::new();
-        for found in &fields.found {
-            samples[found.field as usize] += 1;
-            if found.form != Forms::BYTES {
-                seen.insert((found.field, found.form));
-            }
-        }
+        fields.found.iter().for_each(|found| samples[found.field as usize] += 1);
         let mut owned = Vec::with_capacity(fields.all.len());
         let mut of_file = OfFile {
             places: Vec::new(),
@@ -341,11 +365,12 @@ impl Candidates {
         (owned, of_file)
     }
 
-    /// Numbers of the forms of a file among all forms. The forms of single values that are stored as text are not used.
-    fn form_numbers(&mut self, fields: &Fields) -> Vec<u32> {
+    /// Numbers of the forms of a file, which are `seen` in its fields, among all forms. The forms of single values that are stored as text are
+    /// not used.
+    fn form_numbers(&mut self, fields: &Fields, seen: &BTreeSet<(u32, u32)>) -> Vec<u32> {
         let mut is_used = vec![!fields.are_beside; fields.forms.forms().len()];
-        for found in fields.found.iter().filter(|found| !fields.all[found.field as usize].is_single) {
-            is_used.get_mut(found.form as usize).into_iter().for_each(|is_used| *is_used = true);
+        for (_, form) in seen.iter().filter(|(field, _)| !fields.all[*field as usize].is_single) {
+            is_used.get_mut(*form as usize).into_iter().for_each(|is_used| *is_used = true);
         }
         let forms = fields.forms.forms().iter().zip(&is_used);
         forms.map(|(form, is_used)| if *is_used { self.forms.number(form) } else { Forms::BYTES }).collect()
