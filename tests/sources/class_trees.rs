@@ -122,6 +122,13 @@ fn folders_of_splits_and_of_pairs_in_a_tar_are_a_question_and_its_answers_work()
 }
 
 #[test]
+fn a_text_beside_folders_of_splits_does_not_answer_the_question() {
+    let bench = Bench::new();
+    let tar = tar(&bench, &["d/train/a/1.jpg", "d/train/b/2.jpg", "d/test/a/3.jpg", "d/README.txt"]);
+    convert(&[&tar], &bench.dst(), &["--on-bad", "skip"]).code(2).says("folders in it are splits: test, train");
+}
+
+#[test]
 fn a_tar_for_each_class_is_a_class_and_a_tar_of_tars_says_what_to_do() {
     let of = |stem: &str, number: u64| {
         let names = [1, 2].map(|image| format!("{stem}_{image}.JPEG"));

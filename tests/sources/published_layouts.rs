@@ -1,10 +1,11 @@
 //! Datasets whose layout no options pack: `pack FOLDER` prints a command, and the command packs images with their classes and files.
 
 use shardpack_reader::Dataset;
-use shardpack_testing::{Bench, Ran, root};
+use shardpack_testing::{Bench, Ran, root, run};
 
 use crate::{
     boxes::objects,
+    known_layouts::{help, words},
     layout_table::OBJECT,
     listed_layouts::{assert_packed, run_printed},
 };
@@ -160,5 +161,91 @@ fn each_layout_that_is_called_after_a_dataset_has_a_row_in_the_table() {
     }
     for layout in &crate::published_table::PUBLISHED {
         assert!(page.contains(layout.name), "{}", layout.name);
+    }
+}
+
+/// The files of the component `name` by the paths of their images.
+fn companions(bench: &Bench, name: &str) -> Vec<(String, String)> {
+    let dataset = Dataset::open(bench.dst()).unwrap();
+    let component = dataset.manifest().components.iter().position(|one| one == name).unwrap();
+    let of = |number| {
+        let sample = dataset.sample(number).unwrap();
+        let file = sample.content(component).unwrap().unwrap_or_default();
+        (String::from_utf8_lossy(sample.row().path).into_owned(), String::from_utf8(file.into_owned()).unwrap())
+    };
+    let mut all: Vec<_> = (0..dataset.len()).map(of).collect();
+    all.sort();
+    all
+}
+
+/// Packs `bench` with the options that `pack` prints.
+fn pack_printed(bench: &Bench, text: &str) -> Ran {
+    let options = words(&help(refused(bench, text)));
+    bench.pack(&options.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+#[test]
+fn images_of_other_cases_are_no_counterparts() {
+    let images = ["case1_1", "case1_2", "case2_1", "case2_2"].map(|stem| format!("images/{stem}.png"));
+    let tests = ["test/case9_1.png", "test/case9_2.png"];
+    let names: Vec<&str> = images.iter().map(String::as_str).chain(tests).collect();
+    let bench = Bench::with(&names);
+    images.iter().for_each(|image| bench.file(image.replace("images", "masks"), image.as_bytes()));
+    pack_printed(&bench, "it leaves out test").code(0);
+    assert_eq!(companions(&bench, "mask.png"), images.map(|image| (image.clone(), image)));
+    assert_eq!(Dataset::open(bench.dst()).unwrap().manifest().components.len(), 2);
+}
+
+#[test]
+fn files_of_no_image_are_counted_and_are_no_images() {
+    // Below splits, masks would be images of the split.
+    let images = ["train/images/1.png", "train/images/2.png", "val/images/3.png"];
+    let bench = Bench::with(&images);
+    for (mask, split) in [("1_1", "train"), ("1_2", "train"), ("2_1", "train"), ("3_1", "val"), ("3_2", "val")] {
+        bench.file(format!("{split}/masks/{mask}.png"), mask.as_bytes());
+    }
+    pack_printed(&bench, "it leaves out 2 files of masks").code(0);
+    assert_packed_splits(&bench, &[("train", 2), ("val", 1)]);
+    // Several inputs of a target: one of each is packed, and the others are counted.
+    let bench = Bench::with(&["clear/1.png", "clear/2.png"]);
+    for input in ["1_1", "1_2", "2_1", "2_2"] {
+        bench.file(format!("hazy/{input}_0.9.png"), input.as_bytes());
+    }
+    pack_printed(&bench, "it leaves out 2 files of hazy").code(0);
+    assert_eq!(companions(&bench, "hazy.png").len(), 2);
+}
+
+/// Asserts that each split has so many samples.
+fn assert_packed_splits(bench: &Bench, splits: &[(&str, u64)]) {
+    for (split, samples) in splits {
+        assert_eq!(Dataset::open(bench.dst().join(split)).unwrap().len(), *samples, "{split}");
+    }
+}
+
+#[test]
+fn class_folders_with_lists_of_splits_have_a_note() {
+    let names = ["a/a1.jpg", "a/a2.jpg", "b/b1.jpg", "b/b2.jpg"];
+    let bench = Bench::with(&names);
+    bench.file("train.csv", b",Filename,Label\n0,a/a1.jpg,0\n1,b/b1.jpg,1\n");
+    bench.pack(&[]).code(0).says_not("lists of their splits");
+    bench.file("test.csv", b",Filename,Label\n2,a/a2.jpg,0\n3,b/b2.jpg,1\n");
+    let note = "images, and lists of their splits in test.csv, train.csv, and all are packed as one dataset: ";
+    let noted = bench.pack_to(&bench.at("noted"), &[]).code(0);
+    noted.says(note).says("shardpack pack --split test=");
+    let src = bench.src();
+    let list = |split: &str| format!("{split}={}/{split}.csv", src.to_str().unwrap());
+    let dst = bench.at("splits");
+    run(&["pack", "--split", &list("test"), "--split", &list("train"), dst.to_str().unwrap()]).code(0);
+    assert_eq!(Dataset::open(dst.join("test")).unwrap().len(), 2);
+}
+
+#[test]
+fn json_that_is_no_list_says_so() {
+    let bench = Bench::with(&["1.jpg"]);
+    for text in [r#"{"train": [["1.jpg", 0, "cat"]]}"#, r#"{"data": [{"image": "1.jpg"}]}"#] {
+        bench.file("list.json", text.as_bytes());
+        let list = bench.src().join("list.json");
+        let ran = run(&["pack", list.to_str().unwrap(), bench.dst().to_str().unwrap()]);
+        ran.code(1).says("neither a list of objects nor COCO").says_not("its images");
     }
 }

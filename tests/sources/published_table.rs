@@ -1,11 +1,61 @@
 //! Trees of the layouts of docs/how-to/layouts.md that are called after a dataset, as [`crate::layout_table`] has the general ones.
 
-use crate::layout_table::{BOXES, Layout};
+use crate::layout_table::{BOX, BOXES, Layout};
 
 const OBJECTS_365: &str = r#"{"images": [{"id": 1, "file_name": "images/v1/patch0/1.jpg"}, {"id": 2, "file_name": "images/v2/patch1/2.jpg"}], "categories": [{"id": 1, "name": "person"}], "annotations": [{"image_id": 1, "category_id": 1, "bbox": [1, 1, 5, 5]}]}"#;
 const OF_VAL: &str = r#"{"images": [{"id": 1, "file_name": "images/v1/patch0/3.jpg"}], "categories": [{"id": 1, "name": "person"}], "annotations": []}"#;
 
-pub const PUBLISHED: [Layout; 6] = [
+pub const PUBLISHED: [Layout; 11] = [
+    Layout {
+        name: "YOLO of CVAT",
+        images: &["obj_train_data/1.jpg", "obj_train_data/2.jpg"],
+        others: &[
+            ("obj_train_data/1.txt", BOX),
+            ("obj_train_data/2.txt", ""),
+            ("obj.names", "cat\ndog\n"),
+            ("obj.data", "classes = 2\nnames = data/obj.names\n"),
+            ("train.txt", "data/obj_train_data/1.jpg\ndata/obj_train_data/2.jpg\n"),
+        ],
+        components: BOXES,
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "LabelImg",
+        images: &["train/1.jpg", "train/2.jpg", "val/3.jpg"],
+        others: &[("train/1.txt", BOX), ("train/2.txt", BOX), ("val/3.txt", BOX), ("train/classes.txt", "cat\ndog\n")],
+        components: BOXES,
+        splits: &[("train", 2), ("val", 1)],
+    },
+    Layout {
+        name: "Medical Segmentation Decathlon",
+        images: &["imagesTr/hip_001.nii.gz", "imagesTr/hip_002.nii.gz", "imagesTs/hip_009.nii.gz"],
+        others: &[("labelsTr/hip_001.nii.gz", "one"), ("labelsTr/hip_002.nii.gz", "two"), ("dataset.json", "{}")],
+        components: &["label.gz"],
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "nnU-Net",
+        images: &[
+            "imagesTr/B_001_0000.nii.gz",
+            "imagesTr/B_001_0001.nii.gz",
+            "imagesTr/B_002_0000.nii.gz",
+            "imagesTr/B_002_0001.nii.gz",
+        ],
+        others: &[("labelsTr/B_001.nii.gz", "one"), ("labelsTr/B_002.nii.gz", "two"), ("dataset.json", "{}")],
+        components: &["label.gz", "channel1.gz"],
+        splits: &[("", 2)],
+    },
+    Layout {
+        name: "LOL-v2",
+        images: &["Train/Low/low00001.png", "Train/Low/low00002.png", "Test/Low/low00690.png"],
+        others: &[
+            ("Train/Normal/normal00001.png", "1"),
+            ("Train/Normal/normal00002.png", "2"),
+            ("Test/Normal/normal00690.png", "3"),
+        ],
+        components: &["normal.png"],
+        splits: &[("Train", 2), ("Test", 1)],
+    },
     Layout {
         name: "Objects365",
         images: &["train/patch0/1.jpg", "train/patch1/2.jpg", "val/patch0/3.jpg"],

@@ -6,7 +6,7 @@ use super::{described::Extent, images::name_of};
 use crate::{list::records::Records, names};
 
 /// Names of columns in lower case without other characters than letters and digits, the likeliest first.
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 17] = [
     "filename",
     "filepath",
     "imagepath",
@@ -23,6 +23,7 @@ const NAMES: [&str; 16] = [
     "imgname",
     "imgid",
     "patientid",
+    "frame",
 ];
 const CLASSES: [&str; 17] = [
     "classname",
@@ -44,9 +45,12 @@ const CLASSES: [&str; 17] = [
     "name",
 ];
 /// Left, top, right and bottom edge.
-const EDGES: [[&str; 4]; 4] = [
+const EDGES: [[&str; 4]; 7] = [
     ["xmin", "ymin", "xmax", "ymax"],
     ["x1", "y1", "x2", "y2"],
+    ["x0", "y0", "x1", "y1"],
+    ["xtl", "ytl", "xbr", "ybr"],
+    ["bboxx1", "bboxy1", "bboxx2", "bboxy2"],
     ["roix1", "roiy1", "roix2", "roiy2"],
     ["left", "top", "right", "bottom"],
 ];
@@ -61,6 +65,9 @@ const SIZED: [[&str; 4]; 8] = [
     ["x1", "y1", "width", "height"],
     ["xmin", "ymin", "width", "height"],
 ];
+/// Center, width and height.
+const CENTERED: [[&str; 4]; 3] =
+    [["xcenter", "ycenter", "width", "height"], ["centerx", "centery", "width", "height"], ["cx", "cy", "w", "h"]];
 /// `[left, top, width, height]`, as COCO has it.
 const BOX: [&str; 3] = ["bbox", "boundingbox", "box"];
 /// Width and height of the image.
@@ -79,6 +86,7 @@ const GROUPS: [&str; 2] = ["isgroupof", "iscrowd"];
 pub(super) enum Edges {
     Corners([usize; 4]),
     Sized([usize; 4]),
+    Centered([usize; 4]),
     Text(usize),
 }
 
@@ -109,8 +117,9 @@ impl Columns {
         let corners = || EDGES.iter().filter(|_| one(&POLYGON).is_none()).find_map(four).map(Edges::Corners);
         let sized = || SIZED.iter().find_map(four).map(Edges::Sized);
         let text = || BOX.iter().find_map(one).map(Edges::Text);
-        let edges = corners().or_else(text).or_else(sized)?;
-        let is_free = |at: &usize| !matches!(edges, Edges::Sized(taken) if taken.contains(at));
+        let centered = || CENTERED.iter().find_map(four).map(Edges::Centered);
+        let edges = corners().or_else(text).or_else(sized).or_else(centered)?;
+        let is_free = |at: &usize| !matches!(edges, Edges::Sized(taken) | Edges::Centered(taken) if taken.contains(at));
         // An id may stand beside the name of the file.
         let images = || NAMES.iter().filter_map(one);
         let is_image = |at: &usize| first.get(*at).is_some_and(|field| names::is_image(field.trim_ascii()));
@@ -149,16 +158,15 @@ impl Columns {
     /// Left, top, right and bottom edge in a row; `None` for a row without.
     pub fn edges(&self, records: &Records<impl BufRead>) -> Result<Option<[f64; 4]>, String> {
         let four = |columns: [usize; 4]| columns.map(|at| records.field(at).trim_ascii());
-        let (fields, is_sized) = match self.edges {
-            Edges::Corners(columns) => (four(columns), false),
-            Edges::Sized(columns) => (four(columns), true),
+        let fields = match self.edges {
+            Edges::Corners(columns) | Edges::Sized(columns) | Edges::Centered(columns) => four(columns),
             Edges::Text(column) => {
                 let text = records.field(column).trim_ascii();
                 let inner = text.strip_prefix(b"[").and_then(|text| text.strip_suffix(b"]")).unwrap_or(text);
                 let parts: Vec<&[u8]> = inner.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).collect();
                 match (is_nothing(inner), parts.try_into()) {
                     (true, _) => return Ok(None),
-                    (false, Ok(four)) => (four, true),
+                    (false, Ok(four)) => four,
                     (false, Err(_)) => return Err(format!("a box {:?}", String::from_utf8_lossy(text))),
                 }
             }
@@ -172,7 +180,14 @@ impl Columns {
             *edge = number(field).ok_or_else(what)?;
         }
         let [left, top, right, bottom] = edges;
-        Ok(Some(if is_sized { [left, top, left + right, top + bottom] } else { edges }))
+        Ok(Some(match self.edges {
+            Edges::Corners(_) => edges,
+            Edges::Sized(_) | Edges::Text(_) => [left, top, left + right, top + bottom],
+            Edges::Centered(_) => {
+                let [half_width, half_height] = [right / 2.0, bottom / 2.0];
+                [left - half_width, top - half_height, left + half_width, top + half_height]
+            }
+        }))
     }
 
     /// The size of the image in a row.

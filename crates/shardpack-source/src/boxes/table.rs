@@ -277,6 +277,18 @@ mod tests {
     fn columns_are_recognised_by_name() {
         let one = |class: &str, edges: [f64; 4]| Ok(vec![(class.to_owned(), edges)]);
         for (text, sample, expected) in [
+            ("frame,xmin,xmax,ymin,ymax,class_id\na.jpg,1,30,2,20.5,3\n", "a.jpg", one("3", [1.0, 2.0, 30.0, 20.5])),
+            ("image,x0,y0,x1,y1,label\na.jpg,1,2,30,20.5,dog\n", "a.jpg", one("dog", [1.0, 2.0, 30.0, 20.5])),
+            (
+                "image,bbox_x1,bbox_y1,bbox_x2,bbox_y2,label\na.jpg,1,2,30,20.5,dog\n",
+                "a.jpg",
+                one("dog", [1.0, 2.0, 30.0, 20.5]),
+            ),
+            (
+                "image,x_center,y_center,width,height,label\na.jpg,10,20,4,6,dog\n",
+                "a.jpg",
+                one("dog", [8.0, 17.0, 12.0, 23.0]),
+            ),
             (
                 "filename,width,height,class,xmin,ymin,xmax,ymax\na.jpg,40,30,dog,1,2,30,20.5\n",
                 "train/a.jpg",

@@ -294,6 +294,10 @@ pub(super) fn root(path: &Path, folder: &Path, member: &[u8]) -> Result<PathBuf>
         let urls = first_names(path, COCO_URL)?;
         names = urls.iter().flat_map(|url| [2, 1].map(|parts| last(url, parts).to_owned())).collect();
     }
+    if names.is_empty() {
+        // No file of COCO: whoever reads it says what it lacks.
+        return Ok(folder.to_path_buf());
+    }
     let parent = match folder.file_name() {
         Some(_) => {
             folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
@@ -320,10 +324,13 @@ pub(super) fn root(path: &Path, folder: &Path, member: &[u8]) -> Result<PathBuf>
             return Ok(folder.clone());
         }
     }
-    let first = names.first().map_or_else(String::new, |name| format!(", the first being {name:?},"));
-    Err(Error::usage(format!("its images{first} are neither beside it nor in {}", shown(&folders[1..])))
-        .in_file(path)
-        .help("set their folder with --root FOLDER"))
+    Err(Error::usage(format!(
+        "its images, the first being {:?}, are neither beside it nor in {}",
+        names[0],
+        shown(&folders[1..])
+    ))
+    .in_file(path)
+    .help("set their folder with --root FOLDER"))
 }
 
 fn shown(folders: &[PathBuf]) -> String {

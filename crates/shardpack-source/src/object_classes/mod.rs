@@ -1,4 +1,4 @@
-//! Class names of objects: from the file that describes a YOLO dataset, as `data.yaml` in the source.
+//! Class names of objects: from the file that describes a YOLO dataset, as `data.yaml`, `classes.txt` or `obj.names` in the source.
 //!
 //! Holds at all times: names come from one description, or from several that agree. Names that cannot be read, or that differ, are left out
 //! with a note.
@@ -21,6 +21,8 @@ use crate::sys;
 const DESCRIPTIONS: [&str; 4] = ["data.yaml", "data.yml", "dataset.yaml", "dataset.yml"];
 /// A file with one name in each line.
 const LINES: &str = "classes.txt";
+/// The end of the name of such a file of darknet: `obj.names`.
+const DARKNET: &str = ".names";
 /// Files that are requested if the source cannot be listed.
 pub(super) const KNOWN: [&str; 5] = [DESCRIPTIONS[0], DESCRIPTIONS[1], DESCRIPTIONS[2], DESCRIPTIONS[3], LINES];
 /// Most other YAML files that are read.
@@ -107,6 +109,18 @@ fn candidates(files: &[String]) -> Result<BTreeSet<&str>, String> {
     }
 }
 
+/// The lists of names among `files`: `classes.txt`, and the only one that is called as darknet does.
+fn lists_of_names(files: &[String]) -> impl Iterator<Item = &str> {
+    let of_darknet: Vec<&str> = files.iter().map(String::as_str).filter(|name| name.ends_with(DARKNET)).collect();
+    let only = of_darknet.first().filter(|_| of_darknet.len() == 1).copied();
+    files.iter().map(String::as_str).filter(|name| *name == LINES).chain(only)
+}
+
+/// Whether a file of this name has one name in each line.
+fn is_list(file: &str) -> bool {
+    file == LINES || file.ends_with(DARKNET)
+}
+
 /// The names in the descriptions, or the reason why there are none.
 fn described(files: &[String], read: Read<'_>) -> Result<Result<Vec<String>, String>> {
     let candidates = match candidates(files) {
@@ -114,9 +128,8 @@ fn described(files: &[String], read: Read<'_>) -> Result<Result<Vec<String>, Str
         Err(why) => return Ok(Err(why)),
     };
     let mut known: Option<(&str, Vec<String>)> = None;
-    let lines = files.iter().map(String::as_str).filter(|name| *name == LINES);
-    for name in candidates.into_iter().chain(lines) {
-        if name == LINES && known.is_some() {
+    for name in candidates.into_iter().chain(lists_of_names(files)) {
+        if is_list(name) && known.is_some() {
             break;
         }
         let bytes = match read(name) {
@@ -144,7 +157,7 @@ fn described(files: &[String], read: Read<'_>) -> Result<Result<Vec<String>, Str
 
 fn names_in(file: &str, bytes: &[u8]) -> Result<Option<Vec<String>>, String> {
     let content = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
-    if file != LINES {
+    if !is_list(file) {
         return yolo_names::names(content);
     }
     let content = content.strip_prefix('\u{feff}').unwrap_or(content).trim_end();

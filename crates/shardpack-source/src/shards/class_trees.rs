@@ -4,7 +4,8 @@
 //! (as in ImageNet, with one tar per class).
 //!
 //! Holds at all times: folders become classes only if every sample has a folder, every sample is a single image or file, and at least
-//! one folder holds several samples. A note reports the decision either way. Folders that are splits or hold pairs are an error.
+//! one folder holds several samples. A note reports the decision either way. Folders that are splits or hold pairs are an error, whether
+//! they could be classes or not.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -79,6 +80,10 @@ pub(super) fn find(
     }
     let names: Vec<&[u8]> = folders.keys().copied().flatten().collect();
     let are_splits = names.iter().all(|name| SPLITS.iter().any(|split| split.as_bytes() == *name));
+    let kept = rows().map(|(file, row)| file.name(row)).filter(|name| keep.wants(name));
+    if let Some((what, help)) = question(kept).filter(|_| !are_splits) {
+        return Err(Error::usage(what).in_file(&files[0].shard.path).help(help));
+    }
     // Numbered parts of a large set.
     let are_parts = names.iter().all(|name| name.len() > 2 && name.iter().all(u8::is_ascii_digit));
     let are_classes = without == 0
@@ -90,10 +95,6 @@ pub(super) fn find(
     if !are_classes {
         let note = "--label-from key takes the last folder of each name as its class";
         return Ok(Trees { are_classes, note: Some(note.to_owned()) });
-    }
-    let kept = rows().map(|(file, row)| file.name(row)).filter(|name| keep.wants(name));
-    if let Some((what, help)) = question(kept) {
-        return Err(Error::usage(what).in_file(&files[0].shard.path).help(help));
     }
     let note = format!("no record has a label: the last folder of each name is its class, {} in all", names.len());
     for file in scanned {

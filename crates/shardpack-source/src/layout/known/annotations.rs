@@ -1,5 +1,9 @@
 //! Kinds of files that describe an image, by the first bytes: the options that pack them.
 
+use std::rc::Rc;
+
+use shardpack_format::component::ObjectFile;
+
 use super::{Files, Look, counterparts::join, look::contains};
 use crate::boxes;
 
@@ -8,6 +12,8 @@ pub(super) const TEXTS: [&str; 4] = ["txt", "json", "xml", "caption"];
 
 /// Most label files that are looked into for an object.
 const MAX_EMPTY: usize = 64;
+/// A list of class names among label files.
+const NAMES: &str = "classes.txt";
 
 /// The value of `--with` for files `PATTERN` with this extension in `folder`, where `PATTERN` is `before` and the name of the image; `name` is
 /// the component of files that are not parsed.
@@ -31,7 +37,10 @@ pub(super) fn kind(look: &Look<'_>, folder: &str, files: &Files, extension: &str
         "txt" => {
             // An image without objects has an empty file.
             let names = files.0.iter().filter(|name| name.ends_with(".txt")).take(MAX_EMPTY);
-            names.into_iter().find_map(|name| boxes::is_kitti(&look.start(&join(folder, name))))?.then_some("kitti")
+            match names.into_iter().find_map(|name| boxes::is_kitti(&look.start(&join(folder, name)))) {
+                Some(true) => Some("kitti"),
+                _ => first_object(look, folder, files).and_then(|start| yolo(&start)),
+            }
         }
         "json" => (has(b"\"shapes\"") || has(b"\"version\"") && has(b"\"flags\"")).then_some("labelme"),
         _ => None,
@@ -44,4 +53,54 @@ pub(super) fn beside(files: &Files) -> Option<(&'static str, u64)> {
         let (with, lacking) = files.pairs(&files.stems(extension));
         (with > 0 && with >= lacking).then_some((extension, lacking))
     })
+}
+
+/// The start of the first text among `files`, those in `folder`, that is not empty and no list of class names.
+pub(super) fn first_object(look: &Look<'_>, folder: &str, files: &Files) -> Option<Rc<[u8]>> {
+    let texts = files.0.iter().filter(|name| name.ends_with(".txt") && *name != NAMES).take(MAX_EMPTY);
+    let mut starts = texts.map(|name| look.start(&join(folder, name)));
+    starts.find(|start| !start.trim_ascii().is_empty())
+}
+
+/// The kind of the label files of YOLO of which one begins so.
+pub(super) fn yolo(start: &[u8]) -> Option<&'static str> {
+    let line = start.trim_ascii().split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let is = |file| boxes::is_line(file, line);
+    match (is(ObjectFile::Yolo), is(ObjectFile::YoloSegments)) {
+        (true, _) => Some("yolo"),
+        (false, true) if is_like_a_pose(line) => None,
+        (false, true) => Some("yolo-seg"),
+        (false, false) => None,
+    }
+}
+
+/// Whether a line has a box, and points inside the box: `class x y width height`, and then 2 or 3 numbers for each point.
+fn is_like_a_pose(line: &[u8]) -> bool {
+    let text = std::str::from_utf8(line).unwrap_or_default();
+    let numbers: Vec<f64> = text.split_whitespace().skip(1).map_while(|word| word.parse().ok()).collect();
+    let Some((&[x, y, width, height], points)) = numbers.split_first_chunk() else { return false };
+    let is_inside = |point: &[f64]| {
+        let is_unseen = point[..2] == [0.0, 0.0];
+        is_unseen || ((point[0] - x).abs() <= width / 2.0 + 1e-3 && (point[1] - y).abs() <= height / 2.0 + 1e-3)
+    };
+    let fits =
+        |axes: usize| points.len() >= axes && points.len().is_multiple_of(axes) && points.chunks(axes).all(is_inside);
+    fits(2) || fits(3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_with_points_inside_is_a_pose_and_a_polygon_is_none() {
+        for (line, is_pose) in [
+            ("0 .5 .5 .3 .3 0 0 .553 .583 .4 .6", true),
+            ("0 .5 .5 .4 .4 .4 .4 1 .6 .6 2", true),
+            ("0 0.1 0.1 0.2 0.1 0.2 0.2", false),
+            ("0 0.1 0.1 0.5 0.1 0.5 0.5 0.1 0.5", false),
+        ] {
+            assert_eq!(is_like_a_pose(line.as_bytes()), is_pose, "{line}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use super::{
     Found, Look, MAX_BELOW_SPLIT, MAX_SPLITS,
     counterparts::join,
     left_out,
-    list_splits::split_of,
+    list_splits::{is_train, split_of},
     look::{contains, has_extension},
     one_file,
 };
@@ -25,8 +25,6 @@ const CATEGORY: &[u8] = b"\"category_id\"";
 const OTHERS: [&[u8]; 5] = [b"\"bbox\"", b"\"segmentation\"", b"\"segments_info\"", b"\"keypoints\"", b"\"caption\""];
 /// Most lists that are looked into.
 const MAX_LISTS: usize = 16;
-/// The split whose images are likelier to be packed.
-const TRAIN: &str = "train";
 
 /// A list with the folder of its paths.
 struct List {
@@ -51,7 +49,7 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
         let names = files.0.iter().filter(|name| has_extension(name, EXTENSION));
         lists.extend(names.take(MAX_LISTS).filter_map(|name| List::find(look, folder, name, &folders)));
     }
-    lists.sort_by_key(|list| list.split.as_deref() != Some(TRAIN));
+    lists.sort_by_key(|list| !list.split.as_deref().is_some_and(is_train));
     let splits: BTreeSet<&String> = lists.iter().filter_map(|list| list.split.as_ref()).collect();
     let first = lists.first()?;
     let have_roots = lists.iter().all(|list| list.is_found) || lists.iter().all(|list| list.root == first.root);

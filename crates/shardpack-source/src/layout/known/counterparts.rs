@@ -3,12 +3,13 @@
 
 use std::collections::BTreeSet;
 
-use shardpack_format::{component::Component, shell, splits};
+use shardpack_format::{component::Component, shell, size, splits};
 
 use super::{Found, Look, annotations, left_out, on_missing, relation};
 use crate::{
     filter,
     layout::{pairs, split_names::Likeness},
+    names,
 };
 
 /// Most levels of folders in a folder of images: `480p/bear`.
@@ -19,6 +20,16 @@ const MAX_FOLDERS: usize = 4096;
 const MAX_NAME_BYTES: usize = 24;
 /// Most folders beside the images, and most in each.
 const MAX_BESIDE: usize = 24;
+
+/// Files that belong to images.
+pub(super) struct Companions {
+    /// The value of `--with`.
+    value: String,
+    /// Number of images without.
+    lacking: u64,
+    /// Number of files that belong to no image, if they are images.
+    others: u64,
+}
 
 /// Where the images are.
 pub(super) struct Images {
@@ -62,9 +73,8 @@ impl Images {
         self.inner.iter().any(|(at, _)| *at == place)
     }
 
-    /// The values of `--with` for files in the folders `beside`, one for each place, whose path from the folder above the images is `path` in a
-    /// pattern; and the number of images that lack a file.
-    pub fn with(&self, look: &Look<'_>, beside: &[String], path: &str, name: &str) -> Vec<(String, u64)> {
+    /// The files in the folders `beside`, one for each place, whose path from the folder above the images is `path` in a pattern.
+    pub fn with(&self, look: &Look<'_>, beside: &[String], path: &str, name: &str) -> Vec<Companions> {
         if let Some(one) = self.related(look, beside, path, name) {
             return vec![one];
         }
@@ -77,7 +87,7 @@ impl Images {
         inner.into_iter().take(MAX_BESIDE).filter_map(of).collect()
     }
 
-    fn related(&self, look: &Look<'_>, beside: &[String], path: &str, name: &str) -> Option<(String, u64)> {
+    fn related(&self, look: &Look<'_>, beside: &[String], path: &str, name: &str) -> Option<Companions> {
         let group = |(at, below): &(usize, String)| {
             let images = look.files(&join(&self.places[*at].0, below));
             let mut images: Vec<String> = images.images().into_iter().map(str::to_owned).collect();
@@ -106,7 +116,8 @@ impl Images {
             None => format!("{name}={pattern}"),
         };
         Component::with(&value).ok()?;
-        Some((value, found.lacking))
+        let are_images = names::is_image(format!("x.{}", found.extension).as_bytes());
+        Some(Companions { value, lacking: found.lacking, others: if are_images { found.others } else { 0 } })
     }
 
     /// Levels of folders below the places.
@@ -156,17 +167,19 @@ fn component_beside(images: &str, beside: &str) -> String {
     component(beside.get(start..).unwrap_or(beside))
 }
 
-/// Adds the values of `--with` to `options`, each component once; returns the number of images that lack a file.
-pub(super) fn add(options: &mut Vec<(&'static str, String)>, values: Vec<(String, u64)>) -> u64 {
-    let mut all_lacking = 0;
-    for (value, lacking) in values {
+/// Adds the values of `--with` to `options`, each component once; returns the number of images that lack a file, and of files that belong to
+/// no image.
+pub(super) fn add(options: &mut Vec<(&'static str, String)>, found: Vec<Companions>) -> (u64, u64) {
+    let (mut all_lacking, mut all_others) = (0, 0);
+    for Companions { value, lacking, others } in found {
         let name = |value: &str| value.split('=').next().map(str::to_owned);
         if !options.iter().any(|(option, other)| *option == "--with" && name(other) == name(&value)) {
             options.push(("--with", value));
             all_lacking += lacking;
+            all_others += others;
         }
     }
-    all_lacking
+    (all_lacking, all_others)
 }
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
@@ -209,7 +222,7 @@ fn beside_images(
     known: &[String],
 ) -> Option<Found> {
     let images = Images::find(look, above.iter().map(|folder| (join(folder, name), folder.clone())).collect())?;
-    let (mut with, mut lacking, mut companions) = (Vec::new(), 0, Vec::new());
+    let (mut with, mut lacking, mut companions, mut left) = (Vec::new(), 0, Vec::new(), Vec::new());
     // Counterparts by name first.
     // Numbered images of one split have no counterparts in another split.
     let word = |folder: &str| Likeness::classify(folder.as_bytes()).word();
@@ -220,7 +233,9 @@ fn beside_images(
         let folders: Vec<String> = above.iter().map(|folder| join(folder, other)).collect();
         let values = images.with(look, &folders, other, &component_beside(name, other));
         if !values.is_empty() {
-            lacking += add(&mut with, values);
+            let (without, others) = add(&mut with, values);
+            lacking += without;
+            left.extend((others > 0).then(|| format!("{} of {other}", size::counted(others, "file"))));
             companions.push(other.as_str());
         }
     }
@@ -235,7 +250,7 @@ fn beside_images(
     if of_splits {
         let splits: Vec<&str> = (0..above.len()).filter(|at| images.is_in(*at)).map(|at| above[at].as_str()).collect();
         options.push(("--splits", splits.join(",")));
-        let has_others = names.iter().filter(is_other).any(|other| has_images(&other));
+        let has_others = !left.is_empty() || names.iter().filter(is_other).any(|other| has_images(&other));
         options.extend(has_others.then(|| ("--include", filter::below(name))));
     } else {
         options.push(look.folders_option(name, &images.first_level()));
@@ -250,9 +265,9 @@ fn beside_images(
     options.extend(with);
     options.extend(on_missing(lacking));
     let shown = companions.join(", ");
-    // Images of another split have files of their own.
-    let others = names.iter().filter(|other| !of_splits && is_of_another(other) && has_images(other));
-    let left_out = left_out(&others.cloned().collect::<Vec<_>>());
+    let others = names.iter().filter(|other| !of_splits && is_other(other) && has_images(other));
+    left.splice(0..0, others.cloned());
+    let left_out = left_out(&left);
     let what = format!("{name}, {shown} hold files of the same names: pairs, and no classes{left_out}");
     let classes = if of_splits { None } else { with_classes(look, name, &images.first_level(), &options) };
     let classes = classes.map_or_else(String::new, |classes| format!("{classes}; "));

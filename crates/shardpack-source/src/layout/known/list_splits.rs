@@ -42,9 +42,28 @@ pub(super) fn of_splits(lists: &[List]) -> Vec<Vec<&List>> {
     found
 }
 
-/// The lists in the order of their splits, without `trainval` if `train` and `val` have lists. `None` if there is one split, a split has several
-/// lists, or the roots differ: neither one root, nor the folder of each list.
+/// A list for each of several splits, whose roots differ; `None` if there are others of splits.
+pub(super) fn of_roots(lists: &[List]) -> Option<Vec<&List>> {
+    of_distinct_splits(&lists.iter().filter(|list| list.split.is_some()).collect::<Vec<_>>())
+}
+
+/// Whether a split is for training.
+pub(super) fn is_train(split: &str) -> bool {
+    Likeness::classify(split.as_bytes()).word() == Some("train")
+}
+
+/// As [`of_distinct_splits`]; `None` if the roots differ: neither one root, nor the folder of each list.
 fn one_of_each<'l>(lists: &[&'l List]) -> Option<Vec<&'l List>> {
+    let lists = of_distinct_splits(lists)?;
+    let first = lists.first()?;
+    let are_alike =
+        lists.iter().all(|list| list.root == first.root) || lists.iter().all(|list| list.root == list.folder);
+    are_alike.then_some(lists)
+}
+
+/// The lists in the order of their splits, without `trainval` if `train` and `val` have lists. `None` if there is one split, or a split has
+/// several lists.
+fn of_distinct_splits<'l>(lists: &[&'l List]) -> Option<Vec<&'l List>> {
     let mut by_split = BTreeMap::new();
     for list in lists {
         let (split, _) = list.split.as_ref()?;
@@ -57,8 +76,5 @@ fn one_of_each<'l>(lists: &[&'l List]) -> Option<Vec<&'l List>> {
         by_split.remove("trainval");
     }
     let lists: Vec<&List> = by_split.into_values().collect();
-    let first = lists.first().filter(|_| lists.len() > 1)?;
-    let are_alike =
-        lists.iter().all(|list| list.root == first.root) || lists.iter().all(|list| list.root == list.folder);
-    are_alike.then_some(lists)
+    (lists.len() > 1).then_some(lists)
 }

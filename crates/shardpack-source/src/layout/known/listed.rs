@@ -15,7 +15,7 @@ use super::{
     Files, Found, Look, MAX_AROUND, ReadFolders,
     counterparts::join,
     list_names::is_other,
-    list_splits::{of_splits, split_of},
+    list_splits::{is_train, of_roots, of_splits, split_of},
     stem,
 };
 use crate::{
@@ -42,8 +42,6 @@ const MAX_ROOTS: usize = 16;
 const MAX_BYTES: u64 = 256 << 20;
 /// Images of a folder that are looked for in a list.
 const PICKED: usize = 16;
-/// The split whose images are likelier to be packed.
-const TRAIN: &str = "train";
 /// A list with the folder of its paths.
 pub(super) struct List {
     path: PathBuf,
@@ -88,7 +86,10 @@ pub(crate) fn asked(root: &Path, options: &Options, found: Result<Vec<SourceList
         Ok(found) => found.iter().all(|one| one.listing.classes.len() < 2),
     };
     if !is_question {
-        return found;
+        return found.map(|mut found| {
+            note_splits(tree, options, &mut found);
+            found
+        });
     }
     let read = ReadFolders::default();
     let Some((look, lists, are_sounds)) = in_tree(tree, &read) else { return found };
@@ -99,6 +100,28 @@ pub(crate) fn asked(root: &Path, options: &Options, found: Result<Vec<SourceList
             Ok(found)
         }
         _ => Err(look.question(&lists)),
+    }
+}
+
+/// Adds a note on lists of splits beside class folders (EuroSAT): test images are among the others.
+fn note_splits(tree: Tree<'_>, options: &Options, found: &mut [SourceListing]) {
+    let read = ReadFolders::default();
+    let look = Look::new(tree, &[], &read);
+    let [one] = found else { return };
+    if !options.is_open() || one.split.is_some() || one.listing.classes.len() < 2 {
+        return;
+    }
+    let Some(folders) = Folders::of_classes(&look) else { return };
+    let lists: Vec<List> = folders.lists(&look);
+    let of_splits = of_splits(&lists);
+    if let Some(lists) = of_splits.iter().find(|lists| folders.lacking(lists).is_empty()) {
+        let lists = self::found(&look, lists, &[], &folders, None);
+        one.notes.push(format!(
+            "{}, and all are packed as one dataset: {} {}",
+            lists.what,
+            lists.usage(),
+            lists.result
+        ));
     }
 }
 
@@ -122,7 +145,13 @@ fn find(look: &Look<'_>) -> Option<(Found, bool)> {
     if let Some(first) = of_splits.iter().find(|lists| folders.lacking(lists).is_empty()) {
         let is_first = |list: &&List| first.iter().any(|one| std::ptr::eq(*one, *list));
         let others = of_splits.iter().flatten().copied().filter(|list| !is_first(list)).collect::<Vec<_>>();
-        return Some((found(look, first, &others, &folders), folders.are_sounds));
+        return Some((found(look, first, &others, &folders, None), folders.are_sounds));
+    }
+    let top = anywhere(&look.path(""));
+    if let Some(lists) = of_roots(&lists).filter(|lists| folders.lacking(lists).is_empty())
+        && lists.iter().all(|list| list.names_files_below(look, &top))
+    {
+        return Some((found(look, &lists, &[], &folders, Some(&top)), folders.are_sounds));
     }
     // A text of one line may be called as a file. The source itself, and folders with folders, which may be classes, are not left out.
     let may_lack = |folder: &&str| !folder.is_empty() && look.folders(folder).is_empty();
@@ -134,12 +163,20 @@ fn find(look: &Look<'_>) -> Option<(Found, bool)> {
         }
     }
     named.sort_by_key(|(list, lacks)| {
-        let is_other = *lacks > 0 && list.split.as_ref().is_none_or(|(split, _)| split != TRAIN);
+        let is_other = *lacks > 0 && list.split.as_ref().is_none_or(|(split, _)| !is_train(split));
         (*lacks, is_other, !list.trial.has_columns, list.trial.has_own_labels)
     });
     let ((first, _), others) = named.split_first()?;
     let others: Vec<&List> = others.iter().map(|(list, _)| *list).filter(|list| list.root == first.root).collect();
-    Some((found(look, &[first], &others, &folders), folders.are_sounds))
+    Some((found(look, &[first], &others, &folders, None), folders.are_sounds))
+}
+
+impl List {
+    /// Whether all of its first rows name files below `root`.
+    fn names_files_below(&self, look: &Look<'_>, root: &Path) -> bool {
+        let trial = Start::new(look.read(&self.path, BYTES)).trial(&self.path, root);
+        trial.is_some_and(|trial| trial.files == trial.rows)
+    }
 }
 
 impl Folders {
@@ -177,6 +214,16 @@ impl Folders {
         let are_parts = are_parts(&media.iter().map(|media| media.folder.as_bytes()).collect::<Vec<_>>());
         let is_one = media.len() == 1 || are_parts || !media.is_empty() && media.iter().all(is_split);
         is_one.then_some(Self { all, media, are_sounds, are_parts })
+    }
+
+    /// The source of class folders, with the lists right in it; `None` if there are not several.
+    fn of_classes(look: &Look<'_>) -> Option<Self> {
+        let lists = lists_of(&look.files(""));
+        if !(2..=MAX_LISTS).contains(&lists.len()) {
+            return None;
+        }
+        let media = vec![Media { folder: String::new(), picked: picked(look, "", MAX_LEVELS, false) }];
+        Some(Self { all: vec![(String::new(), lists)], media, are_sounds: false, are_parts: false })
     }
 
     /// The lists of files below folders of the source.
@@ -332,8 +379,8 @@ fn lists_of(files: &Files) -> Vec<String> {
     files.0.iter().filter(is_list).cloned().collect()
 }
 
-/// The command that packs `lists`: one, or one for each split. `others` name the same files.
-fn found(look: &Look<'_>, lists: &[&List], others: &[&List], folders: &Folders) -> Found {
+/// The command that packs `lists`: one, or one for each split. `others` name the same files. `root` is given if the roots of `lists` differ.
+fn found(look: &Look<'_>, lists: &[&List], others: &[&List], folders: &Folders, root: Option<&Path>) -> Found {
     let (first, are_sounds) = (lists[0], folders.are_sounds);
     let source = |list: &&List| match &list.split {
         Some((split, _)) if lists.len() > 1 => format!("--split {split}={}", shell::path(&list.path)),
@@ -341,8 +388,8 @@ fn found(look: &Look<'_>, lists: &[&List], others: &[&List], folders: &Folders) 
     };
     let sources = lists.iter().map(source).collect::<Vec<_>>().join(" ");
     let root = match lists.iter().all(|list| list.root == list.folder) {
-        true => String::new(),
-        false => format!(" --root {}", shell::path(&first.root)),
+        true if root.is_none() => String::new(),
+        _ => format!(" --root {}", shell::path(root.unwrap_or(&first.root))),
     };
     // Labels that are ids or texts are no classes.
     let are_own = lists.iter().all(|list| list.trial.has_own_labels);

@@ -38,6 +38,7 @@ mod split_masks;
 mod stylegan;
 mod transcripts;
 mod voc;
+mod volumes;
 mod wider;
 mod yolo;
 
@@ -49,7 +50,7 @@ use look::{Files, Look, MAX_BELOW_SPLIT, MAX_SPLITS, ReadFolders, stem};
 pub(crate) use listed_masks::{refuse as refuse_masks, refuse_same_names};
 
 /// Layouts in the order in which they are tried.
-const LAYOUTS: [Find; 30] = [
+const LAYOUTS: [Find; 32] = [
     stylegan::find,
     img2dataset::find,
     yolo::find,
@@ -61,6 +62,7 @@ const LAYOUTS: [Find; 30] = [
     kitti::find,
     instances::find,
     sequences::find,
+    volumes::find,
     market::find,
     categories::find,
     coco::find,
@@ -79,6 +81,7 @@ const LAYOUTS: [Find; 30] = [
     transcripts::find,
     speech_commands::find,
     sound::find,
+    beside::find_labelled,
     beside::find,
 ];
 /// Layouts that are recognised in the only folder of the source: a folder of images with texts may be a class.
@@ -259,7 +262,7 @@ mod tests {
                 Some(("VOCdevkit/VOC2012", "--include 'JPEGImages/**' --with 'annotation=")),
             ),
             // A class, a folder too deep, and images outside.
-            (&["cat/1.jpg", "cat/1.txt"], None),
+            (&["cat/1.jpg", "cat/1.caption"], None),
             (&["a/b/c/images/1.jpg", "a/b/c/labels/1.txt"], None),
             (&["a/images/1.jpg", "a/labels/1.txt", "1.jpg"], None),
             (&["a/images/1.jpg", "a/labels/1.txt", "b/1.jpg"], None),
@@ -381,7 +384,9 @@ mod tests {
                 "",
                 Some("--splits train,valid --with 'mask=*_mask.png'"),
             ),
-            (&["cat/1.jpg", "cat/1.xml"], "<annotation>", None),
+            (&["cat/1.jpg", "cat/1.xml"], "<annotation>", Some("--with 'boxes=voc:*.xml'")),
+            (&["cat/1.jpg", "cat/1.xml", "dog/2.jpg", "dog/2.xml"], "<annotation>", None),
+            (&["1.jpg", "1.txt", "classes.txt"], boxes, Some("--with 'boxes=yolo:*.txt'")),
             (
                 &["train/1.jpg", "train/_annotations.csv", "valid/2.jpg", "valid/_annotations.csv"],
                 "filename,xmin,ymin,xmax,ymax,class",

@@ -62,6 +62,13 @@ impl Shape {
         !texts.iter().any(|text| text.contains(['{', '}', '*', ',', '=', '/']))
     }
 
+    /// Whether it replaces a text with a number by another one.
+    fn is_between_numbers(&self) -> bool {
+        let has_digit =
+            |texts: [&String; 2]| texts.iter().any(|text| text.contains(|letter: char| letter.is_ascii_digit()));
+        has_digit([&self.end, &self.start]) && has_digit([&self.before, &self.after])
+    }
+
     /// The name of the file of an image.
     fn name(&self, image: &str) -> Option<String> {
         let kept = image.strip_suffix(self.end.as_str())?.strip_prefix(self.start.as_str())?;
@@ -107,17 +114,23 @@ fn cut(a: &str, b: &str, shared: usize) -> usize {
     a[..shared].rfind(|letter: char| !letter.is_alphanumeric()).unwrap_or(0)
 }
 
-/// Number of bytes of the shared end of two names: `shared`, or less if it begins in a word.
+/// Number of bytes of the shared end of two names: `shared`, or less if it begins in a word or in a number.
 fn cut_at_end(a: &str, b: &str, shared: usize) -> usize {
     let end = &a[a.len() - shared..];
-    let is_number = |name: &str| name[..name.len() - shared].ends_with(|letter: char| letter.is_ascii_digit());
+    let is_digit = |letter: char| letter.is_ascii_digit();
+    let is_number = |name: &str| name[..name.len() - shared].ends_with(is_digit);
     // `2` is no end of `12`.
     if shared == a.len() || shared == b.len() {
-        let begins_in_number =
-            end.starts_with(|letter: char| letter.is_ascii_digit()) && (is_number(a) || is_number(b));
+        let begins_in_number = end.starts_with(is_digit) && (is_number(a) || is_number(b));
         return if begins_in_number { 0 } else { shared };
     }
-    end.find(|letter: char| !letter.is_alphanumeric()).map_or(0, |at| shared - at)
+    // `low01` and `normal01` (LOL-v2) share a number.
+    let mut before = if is_number(a) || is_number(b) { '0' } else { 'a' };
+    let begins = |letter: char| {
+        let before = std::mem::replace(&mut before, letter);
+        !letter.is_alphanumeric() || is_digit(letter) && !is_digit(before)
+    };
+    end.find(begins).map_or(0, |at| shared - at)
 }
 
 /// A relation that holds.
@@ -127,6 +140,8 @@ pub(super) struct Relation {
     pub extension: String,
     /// Number of images without.
     pub lacking: u64,
+    /// Number of files with the extension that belong to no image.
+    pub others: u64,
 }
 
 /// The relation between images and files in these folders, if there is one.
@@ -139,8 +154,9 @@ pub(super) fn find(groups: &[Group]) -> Option<Relation> {
             let with = images.iter().filter(has).count() as u64;
             let is_of_shape =
                 |file: &&&str| cut_extension(file).1 == shape.extension && file.ends_with(&shape.end_of_name());
-            let others = files.iter().filter(is_of_shape);
-            (with, (images.len().min(others.count()) as u64).max(with))
+            // Between two numbers, a few names fit by chance: `case04_1` and `case09_1`.
+            let most = if shape.is_between_numbers() { images.len() } else { files.iter().filter(is_of_shape).count() };
+            (with, (images.len().min(most) as u64).max(with))
         };
         let (with, least) = groups.iter().zip(&sets).map(of_group).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
         let is_same = Shape::same(&shape.extension) == *shape;
@@ -156,7 +172,10 @@ pub(super) fn find(groups: &[Group]) -> Option<Relation> {
     };
     let same = best(&mut extensions.keys().take(MAX_SHAPES).map(|extension| Shape::same(extension)));
     let (with, shape) = same.or_else(|| best(&mut different(groups).into_iter()))?;
-    Some(Relation { pattern: shape.pattern(), extension: shape.extension, lacking: all - with })
+    let of_extension =
+        groups.iter().flat_map(|(_, files)| files).filter(|file| cut_extension(file).1 == shape.extension);
+    let others = (of_extension.count() as u64).saturating_sub(with);
+    Some(Relation { pattern: shape.pattern(), extension: shape.extension, lacking: all - with, others })
 }
 
 /// The most frequent shapes between a few images and the files of their folder.
@@ -200,6 +219,9 @@ mod tests {
                 &["benign (1)_mask.png", "benign (2)_mask.png"],
                 Some(("{stem}_mask.png", 0)),
             ),
+            (&["low01", "low02"], &["normal01.png", "normal02.png"], Some(("normal{stem-low}.png", 0))),
+            (&["t1_01", "t1_02"], &["t2_01.png", "t2_02.png"], Some(("t2{stem-t1}.png", 0))),
+            (&["case1_1", "case1_2", "case2_1", "case2_2"], &["case9_1.png", "case9_2.png"], None),
             (&["1", "2"], &["2.png", "3.png"], None),
             (&["1", "2", "3"], &["11.png", "12.png", "13.png"], None),
             (&["cat", "dog"], &["tree.png", "bird.png"], None),

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use shardpack_format::splits;
+use shardpack_format::{size, splits};
 
 use super::{
     Found, Look, MAX_SPLITS,
     counterparts::{Images, add, component},
-    on_missing,
+    left_out, on_missing,
 };
 use crate::layout::pairs;
 
@@ -101,7 +101,7 @@ fn pair_of(look: &Look<'_>, top: &[String], images: &Form, of_images: &[String],
     let both = if images.0 == beside.0 { beside.1.clone() } else { format!("{}{}", beside.0, beside.1) };
     let above = if is_image_inner { "*/" } else { "" };
     let mut options = vec![("--splits", format!("{above}{}", name(images, "{split}")))];
-    let lacking = add(&mut options, found.with(look, &folders, &path, &component(&both)));
+    let (lacking, others) = add(&mut options, found.with(look, &folders, &path, &component(&both)));
     (options.len() > 1).then_some(())?;
     options.extend(on_missing(lacking));
     let (first, other) = of_images
@@ -111,7 +111,9 @@ fn pair_of(look: &Look<'_>, top: &[String], images: &Form, of_images: &[String],
     let without = of_images.iter().filter(|split| !top.contains(&name(beside, split)));
     let without: Vec<String> = without.map(|split| name(images, split)).collect();
     let lacking = if without.is_empty() { String::new() } else { format!("; {} has none", without.join(", ")) };
-    let what = format!("splits of pairs: the files in {other} belong to the images in {first}{lacking}");
+    let left = (others > 0).then(|| format!("{} of {other}", size::counted(others, "file")));
+    let left_out = left_out(left.as_slice());
+    let what = format!("splits of pairs: the files in {other} belong to the images in {first}{lacking}{left_out}");
     Some(Found::new(what, options, "packs each image with its files"))
 }
 

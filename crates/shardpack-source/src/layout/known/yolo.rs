@@ -1,9 +1,8 @@
 //! YOLO: label files in `labels` beside `images`; with splits below them (Ultralytics), above them (Roboflow), or without splits.
 
-use shardpack_format::{component::ObjectFile, splits};
+use shardpack_format::splits;
 
-use super::{Files, Found, Look, MAX_SPLITS, look::contains, on_missing};
-use crate::boxes;
+use super::{Found, Look, MAX_SPLITS, annotations, look::contains, on_missing};
 
 const IMAGES: &str = "images";
 const LABELS: &str = "labels";
@@ -62,54 +61,10 @@ fn labelled(look: &Look<'_>, pairs: &[(String, String)]) -> Option<(&'static str
         let (with, lacking) = files.pairs(&texts.stems("txt"));
         all_lacking += lacking;
         if with > 0 && kind.is_none() {
-            kind = Some(kind_of(look, labels, &texts)?);
+            // Label files without objects may be of any kind.
+            let start = annotations::first_object(look, labels, &texts);
+            kind = Some(start.map_or(Some("yolo"), |start| annotations::yolo(&start))?);
         }
     }
     Some((kind?, all_lacking))
-}
-
-/// The kind of the label files in `folder`, by the first that has an object.
-fn kind_of(look: &Look<'_>, folder: &str, files: &Files) -> Option<&'static str> {
-    let texts = files.0.iter().filter(|name| name.ends_with(".txt") && *name != "classes.txt");
-    let starts = texts.take(64).map(|name| look.start(&format!("{folder}/{name}")));
-    let Some(start) = starts.into_iter().find(|start| !start.trim_ascii().is_empty()) else { return Some("yolo") };
-    let line = start.trim_ascii().split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let is = |file| boxes::is_line(file, line);
-    match (is(ObjectFile::Yolo), is(ObjectFile::YoloSegments)) {
-        (true, _) => Some("yolo"),
-        (false, true) if is_like_a_pose(line) => None,
-        (false, true) => Some("yolo-seg"),
-        (false, false) => None,
-    }
-}
-
-/// Whether a line has a box, and points inside the box: `class x y width height`, and then 2 or 3 numbers for each point.
-fn is_like_a_pose(line: &[u8]) -> bool {
-    let text = std::str::from_utf8(line).unwrap_or_default();
-    let numbers: Vec<f64> = text.split_whitespace().skip(1).map_while(|word| word.parse().ok()).collect();
-    let Some((&[x, y, width, height], points)) = numbers.split_first_chunk() else { return false };
-    let is_inside = |point: &[f64]| {
-        let is_unseen = point[..2] == [0.0, 0.0];
-        is_unseen || ((point[0] - x).abs() <= width / 2.0 + 1e-3 && (point[1] - y).abs() <= height / 2.0 + 1e-3)
-    };
-    let fits =
-        |axes: usize| points.len() >= axes && points.len().is_multiple_of(axes) && points.chunks(axes).all(is_inside);
-    fits(2) || fits(3)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_box_with_points_inside_is_a_pose_and_a_polygon_is_none() {
-        for (line, is_pose) in [
-            ("0 .5 .5 .3 .3 0 0 .553 .583 .4 .6", true),
-            ("0 .5 .5 .4 .4 .4 .4 1 .6 .6 2", true),
-            ("0 0.1 0.1 0.2 0.1 0.2 0.2", false),
-            ("0 0.1 0.1 0.5 0.1 0.5 0.5 0.1 0.5", false),
-        ] {
-            assert_eq!(is_like_a_pose(line.as_bytes()), is_pose, "{line}");
-        }
-    }
 }
