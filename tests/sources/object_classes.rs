@@ -101,3 +101,33 @@ fn names_that_cannot_be_read_are_a_note_and_numbers_without_name_are_bad() {
     let unfollowed = [&WITH[..], &["--no-follow"]].concat();
     bench.pack_to(&bench.at("unfollowed"), &unfollowed).code(0).says("--no-follow does not follow");
 }
+
+#[test]
+fn names_come_from_lists_in_the_source_or_beside_the_label_files() {
+    let list = b"cat\na dog\nc\n";
+    let expected = Some(serde_json::json!({ "box_labels.npy": ["cat", "a dog", "c"] }));
+    // In the order in which they count: right in the source, then in the folder of the label files.
+    for files in
+        [&["classes.txt", "labels/classes.txt"][..], &["obj.names", "labels/classes.txt"], &["labels/classes.txt"]]
+    {
+        let bench = tree("nc: 3");
+        bench.file(files[0], list);
+        files[1..].iter().for_each(|other| bench.file(other, b"1\n2\n3\n"));
+        bench.pack(&WITH).code(0);
+        assert_eq!(names(&bench.dst()), expected, "{files:?}");
+        run(&["verify", path(&bench.dst()), "--against", path(&bench.src())]).code(0);
+    }
+    // Two lists of darknet, and lists of splits that differ.
+    let bench = tree("nc: 3");
+    bench.file("a.names", list);
+    bench.file("b.names", list);
+    bench.pack(&WITH).code(0).says("no data.yaml in the source names them, and no classes.txt");
+    let splits = Bench::new();
+    for (split, list) in [("train", &b"a\nb\n"[..]), ("val", b"b\na\n")] {
+        splits.file(format!("{split}/1.jpg"), &jpeg(1, 5000));
+        splits.file(format!("{split}/1.txt"), b"1 0.5 0.5 0.5 0.25\n");
+        splits.file(format!("{split}/classes.txt"), list);
+    }
+    let options = ["--no-labels", "--splits", "train,val", "--with", "boxes=yolo:*.txt"];
+    splits.pack(&options).code(0).says("train/classes.txt and val/classes.txt have different names");
+}

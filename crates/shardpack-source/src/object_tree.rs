@@ -234,7 +234,9 @@ impl Source for ObjectTree {
         let mut found = image_folder::discover_in(tree, &options.of_files()?, monitor)?;
         let files = listed.names(b"").filter(|(_, is_folder)| !is_folder);
         let files: Vec<String> = files.filter_map(|(name, _)| String::from_utf8(name.to_vec()).ok()).collect();
-        object_classes::take(&mut found, options, &files, &|name| store.read(name, object_classes::MAX_BYTES))?;
+        object_classes::take(&mut found, options, &files, &|name| {
+            store.read_optional(name, object_classes::MAX_BYTES)
+        })?;
         npz::taken_apart(found, &|split| npz::SplitLocation::Objects(self, split.map(str::to_owned)), monitor)
     }
 

@@ -41,17 +41,17 @@ pub(super) fn take(found: &mut [SourceListing], options: &Options, files: &[Stri
     let is_described =
         |kind: &&Component| is_labels(kind) && kind.conversion().is_some_and(|one| !one.file.lists_classes());
     let kinds: Vec<&Component> = options.with.iter().filter(is_described).collect();
-    let Some(first) = found.first_mut().filter(|_| !kinds.is_empty()) else { return Ok(()) };
-    let names = match described(files, read)? {
+    if kinds.is_empty() || found.is_empty() {
+        return Ok(());
+    }
+    let names = match described(found, &kinds, files, read)? {
         Ok(names) => names,
         Err(why) => {
-            // Other label files have names of their own.
-            let has_numbers = |kind: &&&Component| kind.conversion().is_some_and(|one| !one.file.has_names());
-            let columns: Vec<_> = kinds.iter().filter(has_numbers).map(|kind| kind.column()).collect();
+            let columns: Vec<_> = kinds.iter().filter(|kind| has_numbers(kind)).map(|kind| kind.column()).collect();
             if columns.is_empty() {
                 return Ok(());
             }
-            first.notes.push(format!("{} has no class names: {why}", columns.join(", ")));
+            found[0].notes.push(format!("{} has no class names: {why}", columns.join(", ")));
             return Ok(());
         }
     };
@@ -91,6 +91,11 @@ pub(super) fn is_labels(kind: &Component) -> bool {
     kind.conversion().is_some_and(|one| one.array == ObjectArray::Labels)
 }
 
+/// Whether its label files have numbers of classes; others have names.
+fn has_numbers(kind: &Component) -> bool {
+    kind.conversion().is_some_and(|one| !one.file.has_names())
+}
+
 /// The files that may describe a source of these files, in the order of their names.
 fn candidates(files: &[String]) -> Result<BTreeSet<&str>, String> {
     let of = |wanted: &dyn Fn(&str) -> bool| files.iter().map(String::as_str).filter(|name| wanted(name)).collect();
@@ -118,20 +123,50 @@ fn lists_of_names(files: &[String]) -> impl Iterator<Item = &str> {
 
 /// Whether a file of this name has one name in each line.
 fn is_list(file: &str) -> bool {
-    file == LINES || file.ends_with(DARKNET)
+    file.rsplit('/').next() == Some(LINES) || file.ends_with(DARKNET)
 }
 
-/// The names in the descriptions, or the reason why there are none.
-fn described(files: &[String], read: Read<'_>) -> Result<Result<Vec<String>, String>> {
-    let candidates = match candidates(files) {
-        Ok(candidates) => candidates,
+/// The names that files right in the source give, or those in the folders of the label files; or the reason why there are none.
+fn described(
+    found: &[SourceListing],
+    kinds: &[&Component],
+    files: &[String],
+    read: Read<'_>,
+) -> Result<Result<Vec<String>, String>> {
+    let descriptions: Vec<String> = match candidates(files) {
+        Ok(candidates) => candidates.into_iter().map(str::to_owned).collect(),
         Err(why) => return Ok(Err(why)),
     };
-    let mut known: Option<(&str, Vec<String>)> = None;
-    for name in candidates.into_iter().chain(lists_of_names(files)) {
-        if is_list(name) && known.is_some() {
-            break;
+    let lists = lists_of_names(files).map(|name| vec![name.to_owned()]);
+    for group in std::iter::once(descriptions).chain(lists).chain([beside_labels(found, kinds)]) {
+        match agreed(&group, read)? {
+            Ok(None) => {}
+            Ok(Some(names)) => return Ok(Ok(names)),
+            Err(why) => return Ok(Err(why)),
         }
+    }
+    Ok(Err("no data.yaml in the source names them, and no classes.txt".to_owned()))
+}
+
+/// Lists of names in the folders of the label files, as LabelImg writes them.
+fn beside_labels(found: &[SourceListing], kinds: &[&Component]) -> Vec<String> {
+    let mut files = BTreeSet::new();
+    for one in found.iter().filter(|one| !one.listing.is_empty()) {
+        let (folder, image) = (&one.listing.folder(0).path, one.listing.name(0));
+        for kind in kinds.iter().filter(|kind| has_numbers(kind) && kind.extra_root().is_none()) {
+            let file = kind.path_of(folder, image).and_then(|path| String::from_utf8(path).ok()).unwrap_or_default();
+            let folder = file.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+            files.insert(format!("{}{folder}{LINES}", one.prefix()));
+        }
+    }
+    // Without a folder, it is right in the source.
+    files.into_iter().filter(|file| file != LINES).collect()
+}
+
+/// The names that `files` have in common, or the reason why there are none; `None` if no file has names.
+fn agreed(files: &[String], read: Read<'_>) -> Result<Result<Option<Vec<String>>, String>> {
+    let mut known: Option<(&str, Vec<String>)> = None;
+    for name in files {
         let bytes = match read(name) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => continue,
@@ -145,14 +180,14 @@ fn described(files: &[String], read: Read<'_>) -> Result<Result<Vec<String>, Str
         };
         match &known {
             Some((other, same)) if *same != names => {
-                let [name, other] = [name, other].map(|name| text::shown(name.as_bytes()).to_string());
+                let [name, other] = [name, *other].map(|name| text::shown(name.as_bytes()).to_string());
                 return Ok(Err(format!("{other} and {name} have different names")));
             }
             Some(_) => {}
             None => known = Some((name, names)),
         }
     }
-    Ok(known.map(|(_, names)| names).ok_or_else(|| "no data.yaml in the source names them".to_owned()))
+    Ok(Ok(known.map(|(_, names)| names)))
 }
 
 fn names_in(file: &str, bytes: &[u8]) -> Result<Option<Vec<String>>, String> {
