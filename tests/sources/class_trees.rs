@@ -129,6 +129,19 @@ fn a_text_beside_folders_of_splits_does_not_answer_the_question() {
 }
 
 #[test]
+fn folders_of_samples_of_several_files_are_no_question() {
+    let bench = Bench::new();
+    for names in [
+        &["train2017/1.jpg", "train2017/1.txt", "train2017/2.jpg", "train2017/2.txt"][..],
+        &["cam_left/1.jpg", "cam_left/1.txt", "cam_right/1.jpg", "cam_right/1.txt"],
+        &["train/a/1.jpg", "train/a/1.txt", "val/a/2.jpg", "val/a/2.txt"],
+    ] {
+        let tar = tar(&bench, names);
+        convert(&[&tar], &bench.dst(), &["--force"]).code(0).says("samples have none, and there are no classes");
+    }
+}
+
+#[test]
 fn a_tar_for_each_class_is_a_class_and_a_tar_of_tars_says_what_to_do() {
     let of = |stem: &str, number: u64| {
         let names = [1, 2].map(|image| format!("{stem}_{image}.JPEG"));

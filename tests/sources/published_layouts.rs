@@ -6,7 +6,7 @@ use shardpack_testing::{Bench, Ran, root, run};
 use crate::{
     boxes::objects,
     known_layouts::{help, words},
-    layout_table::OBJECT,
+    layout_table::{BOX, OBJECT},
     listed_layouts::{assert_packed, run_printed},
 };
 
@@ -248,4 +248,102 @@ fn json_that_is_no_list_says_so() {
         let ran = run(&["pack", list.to_str().unwrap(), bench.dst().to_str().unwrap()]);
         ran.code(1).says("neither a list of objects nor COCO").says_not("its images");
     }
+}
+
+#[test]
+fn class_folders_that_look_like_a_layout_are_classes() {
+    let numbered = |folders: &[&str], name: &dyn Fn(&str, usize) -> String| -> Vec<String> {
+        let of = |folder: &&str| (1..=4).map(|number| format!("{folder}/{}", name(folder, number))).collect::<Vec<_>>();
+        folders.iter().flat_map(of).collect()
+    };
+    let plain = |_: &str, number: usize| format!("{number}.jpg");
+    let own = |folder: &str, number: usize| format!("{}{number}.jpg", folder.rsplit('/').next().unwrap());
+    let splits = ["train/left", "train/right", "train/straight", "val/left", "val/right", "val/straight"];
+    for (images, list, classes) in [
+        (numbered(&["Normal", "Polyp", "Low-grade IN", "High-grade IN"], &plain), "", 4),
+        (numbered(&["low", "medium", "high"], &plain), "", 3),
+        (numbered(&["mask", "helmet", "vest"], &own), "", 3),
+        (numbered(&splits, &own), "", 3),
+        (numbered(&["cat", "dog"], &own), r#"{"annotations": [{"image_id": 1, "category_id": 3, "score": 0.4}]}"#, 2),
+        (
+            numbered(&["cat", "dog"], &own),
+            r#"{"images": [{"id": 1, "file_name": "cat/cat1.jpg"}], "annotations": [{"id": 1, "image_id": 1, "category_id": 3}], "categories": [{"id": 3, "name": "x"}]}"#,
+            2,
+        ),
+    ] {
+        let bench = Bench::with(&images.iter().map(String::as_str).collect::<Vec<_>>());
+        if !list.is_empty() {
+            bench.file("list.json", list.as_bytes());
+        }
+        bench.pack(&[]).code(0).says(&format!("{} images in {classes} classes", images.len()));
+    }
+}
+
+#[test]
+fn questions_fit_what_is_there() {
+    let boxes = |bench: &Bench, text: &str| bench.pack(&[]).code(2).clean_error().says(text);
+    // Vectors and texts are no boxes, and a list of names hides no kind of label files.
+    let bench = Bench::with(&["0.jpg", "1.jpg"]);
+    bench.file("0.txt", b"1 0 0 0 0");
+    bench.file("1.txt", b"0 1 0 0 0");
+    boxes(&bench, "--no-labels --with txt packs");
+    bench.file("0.txt", b"0 .5 .5 .1 .1");
+    bench.file("1.txt", b"a text");
+    boxes(&bench, "--no-labels --with txt packs");
+    let kitti = b"Car 0.00 0 -1.58 1 1 5 5.5 1.65 1.67 3.64 -0.65 1.71 46.70 -1.59\n";
+    ["0.txt", "1.txt"].iter().for_each(|name| bench.file(name, kitti));
+    bench.file("classes.txt", b"Car\n");
+    boxes(&bench, "--no-labels --with 'boxes=kitti:*.txt' packs");
+    // Frames of videos, as CVAT exports them.
+    let bench = Bench::with(&["obj_train_data/a/1.jpg", "obj_train_data/b/1.jpg"]);
+    ["a/1.txt", "b/1.txt"].iter().for_each(|name| bench.file(format!("obj_train_data/{name}"), BOX.as_bytes()));
+    bench.file("obj.names", b"cat\ndog\n");
+    pack_printed(&bench, "images in obj_train_data, with label files").code(0).says_not("no class names");
+    // Sequences in a folder that is called as a split are no splits of their masks.
+    let bench = Bench::with(&["training/a/0.jpg", "training/b/0.jpg"]);
+    ["a", "b"].iter().for_each(|folder| bench.file(format!("GT/{folder}/0_mask.png"), b"mask"));
+    pack_printed(&bench, "training, GT hold files of the same names").code(0);
+    assert_eq!(companions(&bench, "gt.png").len(), 2);
+    // A camera has fewer images than the other.
+    let left = (0..10).map(|number| format!("left/cam0_{number:04}.png"));
+    let right = (0..8).map(|number| format!("right/cam1_{number:04}.png"));
+    let names: Vec<String> = left.chain(right).collect();
+    let bench = Bench::with(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let ran = pack_printed(&bench, "left, right hold files of the same names").code(0);
+    ran.says("2 of 10 images without right.png");
+    // A case without a channel.
+    let volumes = ["imagesTr/a_0000.nii.gz", "imagesTr/a_0001.nii.gz", "imagesTr/b_0000.nii.gz"];
+    let bench = Bench::new();
+    volumes
+        .iter()
+        .chain(&["labelsTr/a.nii.gz", "labelsTr/b.nii.gz"])
+        .for_each(|name| bench.file(name, name.as_bytes()));
+    pack_printed(&bench, "volumes in imagesTr, and their labels in labelsTr").code(0);
+    assert_eq!(companions(&bench, "channel1.gz")[1], ("imagesTr/b_0000.nii.gz".to_owned(), String::new()));
+}
+
+#[test]
+fn lists_of_splits_whose_files_share_a_name_are_not_joined() {
+    let bench = Bench::with(&["train/a.jpg", "train/same.jpg", "test/b.jpg", "test/same.jpg"]);
+    bench.file("train.csv", b"image,label\na.jpg,x\nsame.jpg,x\n");
+    bench.file("test.csv", b"image,label\nb.jpg,x\nsame.jpg,x\n");
+    refused(&bench, "a list of them in train.csv, which does not name those of test");
+    let bench = Bench::with(&["train/a.jpg", "train/c.jpg", "test/b.jpg", "test/d.jpg"]);
+    bench.file("train.csv", b"image,label\na.jpg,x\nc.jpg,x\n");
+    bench.file("test.csv", b"image,label\nb.jpg,x\nd.jpg,x\n");
+    let ran = refused(&bench, "lists of their splits in test.csv, train.csv");
+    run_printed(&bench, &ran, " packs each image with its class");
+    assert_packed(&bench, &[("train", 2), ("test", 2)], 1);
+}
+
+#[test]
+fn a_list_with_several_categories_an_image_is_packed_without_classes() {
+    let bench = Bench::with(&["train/1.jpg", "train/2.jpg"]);
+    bench.file(
+        "list.json",
+        br#"{"images": [{"id": 0, "file_name": "1.jpg"}, {"id": 1, "file_name": "2.jpg"}], "annotations": [{"id": 0, "image_id": 0, "category_id": 0}, {"id": 1, "image_id": 0, "category_id": 1}, {"id": 2, "image_id": 1, "category_id": 1}], "categories": [{"id": 0, "name": "cat"}, {"id": 1, "name": "dog"}]}"#,
+    );
+    let ran = refused(&bench, "images, and their categories in list.json");
+    run_printed(&bench, &ran, " packs each image with its annotations");
+    assert_packed(&bench, &[("", 2)], 0);
 }

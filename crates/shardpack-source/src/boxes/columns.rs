@@ -66,8 +66,14 @@ const SIZED: [[&str; 4]; 8] = [
     ["xmin", "ymin", "width", "height"],
 ];
 /// Center, width and height.
-const CENTERED: [[&str; 4]; 3] =
-    [["xcenter", "ycenter", "width", "height"], ["centerx", "centery", "width", "height"], ["cx", "cy", "w", "h"]];
+const CENTERED: [[&str; 4]; 6] = [
+    ["xcenter", "ycenter", "w", "h"],
+    ["centerx", "centery", "w", "h"],
+    ["cx", "cy", "w", "h"],
+    ["xcenter", "ycenter", "width", "height"],
+    ["centerx", "centery", "width", "height"],
+    ["cx", "cy", "width", "height"],
+];
 /// `[left, top, width, height]`, as COCO has it.
 const BOX: [&str; 3] = ["bbox", "boundingbox", "box"];
 /// Width and height of the image.

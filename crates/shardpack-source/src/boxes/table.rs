@@ -285,6 +285,11 @@ mod tests {
                 one("dog", [1.0, 2.0, 30.0, 20.5]),
             ),
             (
+                "image,width,height,x_center,y_center,w,h,label\na.jpg,40,30,10,20,4,6,dog\n",
+                "a.jpg",
+                one("dog", [8.0, 17.0, 12.0, 23.0]),
+            ),
+            (
                 "image,x_center,y_center,width,height,label\na.jpg,10,20,4,6,dog\n",
                 "a.jpg",
                 one("dog", [8.0, 17.0, 12.0, 23.0]),

@@ -85,7 +85,7 @@ const IMAGES: [&str; 10] = ["hq", "hr", "image", "images", "img", "imgs", "input
 /// Further words for images, which also stand for files in general.
 const OF_IMAGES: [&str; 8] = ["jpeg", "jpg", "original", "originals", "photo", "photos", "png", "stills"];
 /// Word pairs in which one side is derived from, or recorded with, the other.
-const BEFORE_AND_AFTER: [(&str, &str); 18] = [
+const BEFORE_AND_AFTER: [(&str, &str); 12] = [
     ("left", "right"),
     ("clean", "final"),
     ("rain", "norain"),
@@ -98,13 +98,10 @@ const BEFORE_AND_AFTER: [(&str, &str); 18] = [
     ("rainy", "clear"),
     ("before", "after"),
     ("source", "sketch"),
-    ("low", "high"),
-    ("low", "normal"),
-    ("raw", "reference"),
-    ("ir", "vi"),
-    ("ir", "vis"),
-    ("ir", "visible"),
 ];
+/// Words of pairs that may also be in names of classes: pairs only if the names have nothing else that differs, and there is no other folder.
+const OF_TWO: [(&str, &str); 6] =
+    [("low", "high"), ("low", "normal"), ("raw", "reference"), ("ir", "vi"), ("ir", "vis"), ("ir", "visible")];
 
 /// The reason for pairs by file name.
 const SAME_NAMES: &str = "hold files of the same names: pairs, and no classes";
@@ -222,6 +219,17 @@ fn are_called_so(a: &[u8], b: &[u8]) -> bool {
     made(&a, &b) || made(&b, &a) || BEFORE_AND_AFTER.iter().any(both) || are_numbered_views(&a, &b)
 }
 
+/// Whether the only two folders have these names, which are a known pair.
+fn are_called_as_two(a: &[u8], b: &[u8]) -> bool {
+    let [a, b] = [a, b].map(words);
+    let without = |words: &[String], word: &str| -> Option<Vec<String>> {
+        let at = words.iter().position(|own| own == word)?;
+        Some([&words[..at], &words[at + 1..]].concat())
+    };
+    let is = |(one, other): &(&str, &str)| without(&a, one).is_some_and(|rest| Some(rest) == without(&b, other));
+    OF_TWO.iter().any(|(one, other)| is(&(one, other)) || is(&(other, one)))
+}
+
 /// Whether one folder name means images and the other masks, labels or similar. File names are not compared.
 pub(crate) fn are_images_and_more(a: &[u8], b: &[u8]) -> bool {
     let (a, b) = (words(a), words(b));
@@ -249,7 +257,7 @@ pub(crate) fn called_so<'n>(names: &[&'n [u8]]) -> Vec<[&'n [u8]; 2]> {
         return Vec::new();
     }
     let two = names.iter().enumerate().flat_map(|(at, a)| names[at + 1..].iter().map(move |b| [*a, *b]));
-    two.filter(|[a, b]| are_called_so(a, b)).collect()
+    two.filter(|[a, b]| are_called_so(a, b) || names.len() == 2 && are_called_as_two(a, b)).collect()
 }
 
 /// Fails if the files of two classes are pairs by name.
@@ -264,7 +272,8 @@ pub(crate) fn refuse(tree: Tree<'_>, found: &[SourceListing]) -> Result<()> {
         let are_a_and_b = one.listing.classes.len() <= 3 && begin.eq([b"A".as_slice(), b"B"]);
         for (at, a) in classes.iter().enumerate() {
             for b in &classes[at + 1..] {
-                let is_pair = if are_a_and_b || are_called_so(a.name, b.name) {
+                let are_two = classes.len() == 2 && are_called_as_two(a.name, b.name);
+                let is_pair = if are_a_and_b || are_two || are_called_so(a.name, b.name) {
                     are_same(&a.stems().collect(), &b.stems().collect())
                 } else {
                     let (few, many) = (a.count.min(b.count), a.count.max(b.count));

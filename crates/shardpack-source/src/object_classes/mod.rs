@@ -137,7 +137,9 @@ fn described(
         Ok(candidates) => candidates.into_iter().map(str::to_owned).collect(),
         Err(why) => return Ok(Err(why)),
     };
-    let lists = lists_of_names(files).map(|name| vec![name.to_owned()]);
+    // Other label files have names of their own.
+    let is_wanted = |name: &&str| *name == LINES || kinds.iter().all(|kind| has_numbers(kind));
+    let lists = lists_of_names(files).filter(is_wanted).map(|name| vec![name.to_owned()]);
     for group in std::iter::once(descriptions).chain(lists).chain([beside_labels(found, kinds)]) {
         match agreed(&group, read)? {
             Ok(None) => {}
@@ -268,7 +270,7 @@ mod tests {
     fn of(files: &[(&str, &str)]) -> Result<Vec<String>, String> {
         let contents: BTreeMap<_, _> = files.iter().copied().collect();
         let names: Vec<String> = contents.keys().map(|name| (*name).to_owned()).collect();
-        described(&names, &|name| Ok(contents.get(name).map(|content| content.as_bytes().to_vec()))).unwrap()
+        described(&[], &[], &names, &|name| Ok(contents.get(name).map(|content| content.as_bytes().to_vec()))).unwrap()
     }
 
     #[test]

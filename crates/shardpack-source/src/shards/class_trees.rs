@@ -4,8 +4,7 @@
 //! (as in ImageNet, with one tar per class).
 //!
 //! Holds at all times: folders become classes only if every sample has a folder, every sample is a single image or file, and at least
-//! one folder holds several samples. A note reports the decision either way. Folders that are splits or hold pairs are an error, whether
-//! they could be classes or not.
+//! one folder holds several samples. A note reports the decision either way. Folders that are splits or hold pairs are an error.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -80,10 +79,6 @@ pub(super) fn find(
     }
     let names: Vec<&[u8]> = folders.keys().copied().flatten().collect();
     let are_splits = names.iter().all(|name| SPLITS.iter().any(|split| split.as_bytes() == *name));
-    let kept = rows().map(|(file, row)| file.name(row)).filter(|name| keep.wants(name));
-    if let Some((what, help)) = question(kept).filter(|_| !are_splits) {
-        return Err(Error::usage(what).in_file(&files[0].shard.path).help(help));
-    }
     // Numbered parts of a large set.
     let are_parts = names.iter().all(|name| name.len() > 2 && name.iter().all(u8::is_ascii_digit));
     let are_classes = without == 0
@@ -92,6 +87,16 @@ pub(super) fn find(
         && !are_splits
         && !are_parts
         && is_alone;
+    let kept = rows().map(|(file, row)| file.name(row)).filter(|name| keep.wants(name));
+    let has_no_split = files.iter().all(|file| file.split.is_none());
+    let asked = match are_classes {
+        true => question(kept),
+        // A text among the images of a tree, as a README, does not change what its folders are.
+        false => split_question(kept).filter(|_| has_no_split && !are_splits && are_mostly_single(scanned)),
+    };
+    if let Some((what, help)) = asked {
+        return Err(Error::usage(what).in_file(&files[0].shard.path).help(help));
+    }
     if !are_classes {
         let note = "--label-from key takes the last folder of each name as its class";
         return Ok(Trees { are_classes, note: Some(note.to_owned()) });
@@ -154,35 +159,90 @@ fn of_files(files: &[File], scanned: &[Scanned]) -> Option<Vec<String>> {
     (are_words && are_letters && !are_halves && !are_pairs && !in_folders).then_some(stems)
 }
 
+/// Whether at most one sample in ten has more than one file.
+fn are_mostly_single(scanned: &[Scanned]) -> bool {
+    let (mut samples, mut several) = (0, 0);
+    for file in scanned {
+        let (mut start, single) = (0, u64::from(file.fields.are_files));
+        for row in &file.rows {
+            several += u64::from(row.fields_end - start > single);
+            start = row.fields_end;
+        }
+        samples += file.rows.len() as u64;
+    }
+    several * 10 <= samples
+}
+
+/// The folders of images: those right above them, those above these, and the splits among them with their meanings.
+#[derive(Default)]
+struct Folders<'n> {
+    classes: BTreeSet<&'n [u8]>,
+    above: BTreeSet<&'n [u8]>,
+    splits: BTreeMap<&'n [u8], &'static str>,
+}
+
+impl<'n> Folders<'n> {
+    fn of(names: impl Iterator<Item = &'n [u8]>) -> Self {
+        let mut found = Self::default();
+        for name in names {
+            let mut parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
+            parts.pop();
+            // `PublicTest` is a split when it is above a class folder. At class level only exact split names count.
+            let last = parts.len().saturating_sub(1);
+            let likeness = |at: usize| Some(Likeness::classify(parts[at])).filter(|like| like.is_sure() || at < last);
+            found.splits.extend((0..parts.len()).find_map(|at| Some((parts[at], likeness(at)?.word()?))));
+            let Some(class) = parts.pop() else { continue };
+            found.classes.insert(class);
+            found.above.extend(parts.pop());
+        }
+        found
+    }
+
+    fn are_all_splits(&self) -> bool {
+        self.classes.iter().all(|name| Likeness::classify(name).is_sure())
+    }
+
+    /// The error message and its help line if images of several splits would be one dataset.
+    fn question(&self) -> Option<(String, String)> {
+        let words: BTreeSet<&str> = self.splits.values().copied().collect();
+        let is_sure = self.splits.keys().any(|name| Likeness::classify(name).is_sure());
+        let of_splits: Vec<&[u8]> = self.splits.keys().copied().collect();
+        (words.len() > 1 && is_sure && !self.are_all_splits()).then(|| {
+            let what =
+                format!("folders in it are splits: {}; test images would be used for training", listed(&of_splits));
+            let help = format!(
+                "--include {} packs one split; --no-labels packs all in one dataset, without classes",
+                option(of_splits[0])
+            );
+            (what, help)
+        })
+    }
+}
+
+/// As [`Folders::question`]; `names` are the names of the images.
+fn split_question<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<(String, String)> {
+    Folders::of(names).question()
+}
+
+/// The first names, for messages.
+fn listed(names: &[&[u8]]) -> String {
+    let more = if names.len() > NAMED { ", …" } else { "" };
+    names.iter().take(NAMED).map(|name| text::shown(name).to_string()).collect::<Vec<_>>().join(", ") + more
+}
+
+/// The pattern of a folder of this name, as a word of a command.
+fn option(name: &[u8]) -> String {
+    shell::word(names::as_path(&[b"*".as_slice(), name, b"/*"].concat())).to_string()
+}
+
 /// The error message and its help line if folders are unlikely to be classes; `names` are the names of the images.
 fn question<'n>(names: impl Iterator<Item = &'n [u8]> + Clone) -> Option<(String, String)> {
-    let (mut above, mut splits) = (BTreeSet::new(), BTreeMap::new());
-    let mut classes: BTreeSet<&[u8]> = BTreeSet::new();
-    for name in names.clone() {
-        let mut parts: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
-        parts.pop();
-        // `PublicTest` is a split when it is above a class folder. At class level only exact split names count.
-        let last = parts.len().saturating_sub(1);
-        let likeness = |at: usize| Some(Likeness::classify(parts[at])).filter(|like| like.is_sure() || at < last);
-        let split = (0..parts.len()).find_map(|at| Some((parts[at], likeness(at)?.word()?)));
-        splits.extend(split);
-        let Some(class) = parts.pop() else { continue };
-        classes.insert(class);
-        above.extend(parts.pop());
+    let folders = Folders::of(names.clone());
+    if let Some(asked) = folders.question() {
+        return Some(asked);
     }
-    let listed = |names: &[&[u8]]| {
-        let more = if names.len() > NAMED { ", …" } else { "" };
-        names.iter().take(NAMED).map(|name| text::shown(name).to_string()).collect::<Vec<_>>().join(", ") + more
-    };
-    let option = |name: &[u8]| shell::word(names::as_path(&[b"*".as_slice(), name, b"/*"].concat()));
-    let (of_splits, words): (Vec<&[u8]>, BTreeSet<_>) = splits.into_iter().unzip();
-    let are_all_splits = classes.iter().all(|name| Likeness::classify(name).is_sure());
-    let is_sure = of_splits.iter().any(|name| Likeness::classify(name).is_sure());
-    if words.len() > 1 && is_sure && !are_all_splits {
-        let what = format!("folders in it are splits: {}; test images would be used for training", listed(&of_splits));
-        let help = format!("--include {} packs one split", option(of_splits[0]));
-        return Some((what, help));
-    }
+    let are_all_splits = folders.are_all_splits();
+    let Folders { classes, above, .. } = folders;
     let classes: Vec<&[u8]> = classes.into_iter().collect();
     let stem = |name: &'n [u8]| {
         let file = &name[name.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1)..];

@@ -12,6 +12,9 @@ pub(super) const TEXTS: [&str; 4] = ["txt", "json", "xml", "caption"];
 
 /// Most label files that are looked into for an object.
 const MAX_EMPTY: usize = 64;
+/// Most label files and most lines of each that have to be objects.
+const MAX_READ: usize = 8;
+const MAX_LINES: usize = 256;
 /// A list of class names among label files.
 const NAMES: &str = "classes.txt";
 
@@ -34,14 +37,10 @@ pub(super) fn kind(look: &Look<'_>, folder: &str, files: &Files, extension: &str
     let has = |text: &[u8]| contains(&start, text);
     match extension {
         "xml" | "" => has(b"<annotation").then_some("voc"),
-        "txt" => {
-            // An image without objects has an empty file.
-            let names = files.0.iter().filter(|name| name.ends_with(".txt")).take(MAX_EMPTY);
-            match names.into_iter().find_map(|name| boxes::is_kitti(&look.start(&join(folder, name)))) {
-                Some(true) => Some("kitti"),
-                _ => first_object(look, folder, files).and_then(|start| yolo(&start)),
-            }
-        }
+        "txt" => match boxes::is_kitti(&first_object(look, folder, files)?) {
+            Some(true) => Some("kitti"),
+            _ => yolo_in_all(look, folder, files),
+        },
         "json" => (has(b"\"shapes\"") || has(b"\"version\"") && has(b"\"flags\"")).then_some("labelme"),
         _ => None,
     }
@@ -55,11 +54,37 @@ pub(super) fn beside(files: &Files) -> Option<(&'static str, u64)> {
     })
 }
 
-/// The start of the first text among `files`, those in `folder`, that is not empty and no list of class names.
-pub(super) fn first_object(look: &Look<'_>, folder: &str, files: &Files) -> Option<Rc<[u8]>> {
+/// The starts of the texts among `files`, those in `folder`, that are neither empty nor lists of class names.
+fn objects<'l>(look: &'l Look<'_>, folder: &'l str, files: &'l Files) -> impl Iterator<Item = Rc<[u8]>> + 'l {
+    // An image without objects has an empty file.
     let texts = files.0.iter().filter(|name| name.ends_with(".txt") && *name != NAMES).take(MAX_EMPTY);
-    let mut starts = texts.map(|name| look.start(&join(folder, name)));
-    starts.find(|start| !start.trim_ascii().is_empty())
+    texts.map(move |name| look.start(&join(folder, name))).filter(|start| !start.trim_ascii().is_empty())
+}
+
+/// The first of [`objects`].
+pub(super) fn first_object(look: &Look<'_>, folder: &str, files: &Files) -> Option<Rc<[u8]>> {
+    objects(look, folder, files).next()
+}
+
+/// The kind of label files of YOLO, if each line of several texts is one of its objects. Other texts may have a line that looks like one.
+fn yolo_in_all(look: &Look<'_>, folder: &str, files: &Files) -> Option<&'static str> {
+    let starts: Vec<Rc<[u8]>> = objects(look, folder, files).take(MAX_READ).collect();
+    let kind = yolo(starts.first()?)?;
+    let is_object = |line: &[u8]| match kind {
+        "yolo" => boxes::is_line(ObjectFile::Yolo, line) && has_area(line),
+        _ => boxes::is_line(ObjectFile::YoloSegments, line),
+    };
+    // The last line may be cut.
+    let lines = |start: &Rc<[u8]>| start.trim_ascii().split(|byte| *byte == b'\n').take(MAX_LINES).all(is_object);
+    starts.iter().all(lines).then_some(kind)
+}
+
+/// Whether the box of a line has a width and a height, and its center is in the image: a vector of numbers may look like a box.
+fn has_area(line: &[u8]) -> bool {
+    let text = std::str::from_utf8(line).unwrap_or_default();
+    let numbers: Vec<f64> = text.split_whitespace().skip(1).map_while(|word| word.parse().ok()).collect();
+    let is_share = |number: &f64| (0.0..=1.0).contains(number);
+    matches!(numbers[..], [x, y, width, height, ..] if [x, y, width, height].iter().all(is_share) && width > 0.0 && height > 0.0)
 }
 
 /// The kind of the label files of YOLO of which one begins so.

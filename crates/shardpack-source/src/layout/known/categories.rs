@@ -1,11 +1,13 @@
-//! Images that have a category each in lists of COCO, and no boxes: `train2018.json` beside `train_val2018` (iNaturalist), `train/metadata.json`
-//! beside `train/images` (Herbarium), `metadata/train_annotations.json` and `train` (iWildCam).
+//! COCO lists with one category per image and no boxes: `train2018.json` beside `train_val2018` (iNaturalist), `train/metadata.json` beside
+//! `train/images` (Herbarium), `metadata/train_annotations.json` and `train` (iWildCam).
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
 };
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use shardpack_format::shell;
 
 use super::{
@@ -13,16 +15,18 @@ use super::{
     counterparts::join,
     left_out,
     list_splits::{is_train, split_of},
-    look::{contains, has_extension},
+    listed::are_classes,
+    look::{self, contains, has_extension},
     one_file,
 };
 use crate::list;
 
 const EXTENSION: &str = "json";
-/// The member with the category of an annotation.
-const CATEGORY: &[u8] = b"\"category_id\"";
+/// Members of the list and of its annotations.
+const MEMBERS: [&[u8]; 4] = [b"\"images\"", b"\"annotations\"", b"\"categories\"", b"\"category_id\""];
 /// Members of annotations that are about a part of an image, or are texts.
-const OTHERS: [&[u8]; 5] = [b"\"bbox\"", b"\"segmentation\"", b"\"segments_info\"", b"\"keypoints\"", b"\"caption\""];
+const OTHER_MEMBERS: [&[u8]; 5] =
+    [b"\"bbox\"", b"\"segmentation\"", b"\"segments_info\"", b"\"keypoints\"", b"\"caption\""];
 /// Most lists that are looked into.
 const MAX_LISTS: usize = 16;
 
@@ -36,6 +40,8 @@ struct List {
     is_found: bool,
     /// Folders of the first level with the first images.
     folders: BTreeSet<String>,
+    /// Whether each image has one category, as far as the list is read.
+    has_one_each: bool,
 }
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
@@ -67,14 +73,19 @@ impl List {
             return None;
         }
         let text = look.pieces(&path);
-        if !contains(&text, CATEGORY) || OTHERS.into_iter().any(|other| contains(&text, other)) {
+        let has_others = OTHER_MEMBERS.into_iter().any(|other| contains(&text, other));
+        if has_others || !MEMBERS.into_iter().all(|member| contains(&text, member)) {
             return None;
         }
         let names = list::coco_names(&path);
         let has = |root: &Path| names.iter().any(|name| root.join(name).is_file());
-        let found = list::coco_root(&path);
+        let found = list::coco_root(&path).filter(|root| has(root));
         let is_found = found.is_some();
         let root = found.or_else(|| folders.iter().map(|folder| look.path(folder)).find(|root| has(root)))?;
+        // Class folders are classes as they are.
+        if are_classes(look, &root) {
+            return None;
+        }
         let of_image = |name: &String| {
             let path = root.join(name);
             let below = path.strip_prefix(look.path("")).ok()?;
@@ -82,7 +93,9 @@ impl List {
         };
         let folders = names.iter().filter_map(of_image).collect();
         let split = split_of(look, name, folder).map(|(split, _)| split);
-        Some(Self { name: below, split, root, is_found, folders })
+        // Of a long list, not all is read.
+        let has_one_each = (text.len() as u64) > look::PIECES * look::READ_BYTES || has_one_category_each(&text);
+        Some(Self { name: below, split, root, is_found, folders, has_one_each })
     }
 }
 
@@ -103,15 +116,46 @@ fn found(look: &Look<'_>, taken: &[List], others: &[List], folders: &[String]) -
         look.has_images(folder, MAX_BELOW_SPLIT) && !taken.iter().any(|list| list.folders.contains(*folder))
     };
     let left: Vec<String> = folders.iter().filter(is_left).cloned().collect();
-    let what = format!("images with a category each in {}{}", names(taken), left_out(&left));
+    let what = format!("images, and their categories in {}{}", names(taken), left_out(&left));
     let other = match others {
         [] => None,
         [_] => Some(format!("{} has categories, too", names(others))),
         _ => Some(format!("{} have categories, too", names(others))),
     };
-    Found {
-        command: Some(format!("shardpack pack {sources} DST{root} --label-column category_id")),
-        other,
-        ..Found::new(what, Vec::new(), "packs each image with its class, and its annotations as JSON")
+    let (label, result) = match taken.iter().all(|list| list.has_one_each) {
+        true => (" --label-column category_id", "packs each image with its class, and its annotations as JSON"),
+        false => ("", "packs each image with its annotations as JSON"),
+    };
+    let command = Some(format!("shardpack pack {sources} DST{root}{label}"));
+    Found { command, other, ..Found::new(what, Vec::new(), result) }
+}
+
+/// Whether each image of a list has one category.
+fn has_one_category_each(text: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Coco<'a> {
+        #[serde(borrow)]
+        images: Vec<Image<'a>>,
+        #[serde(borrow)]
+        annotations: Vec<Annotation<'a>>,
     }
+    #[derive(Deserialize)]
+    struct Image<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+    }
+    #[derive(Deserialize)]
+    struct Annotation<'a> {
+        #[serde(borrow)]
+        image_id: &'a RawValue,
+        #[serde(borrow)]
+        category_id: &'a RawValue,
+    }
+    let Ok(Coco { images, annotations }) = serde_json::from_slice(text) else { return false };
+    let mut categories = HashMap::<&str, &str>::new();
+    let mut are_single = true;
+    for Annotation { image_id, category_id } in annotations {
+        are_single &= *categories.entry(image_id.get()).or_insert(category_id.get()) == category_id.get();
+    }
+    are_single && images.iter().all(|image| categories.contains_key(image.id.get()))
 }

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 
 use shardpack_format::{component::Component, shell, size, splits};
 
-use super::{Found, Look, annotations, left_out, on_missing, relation};
+use super::{
+    Found, Look, annotations, left_out, on_missing,
+    relation::{self, Beside},
+};
 use crate::{
     filter,
     layout::{pairs, split_names::Likeness},
@@ -74,20 +77,27 @@ impl Images {
     }
 
     /// The files in the folders `beside`, one for each place, whose path from the folder above the images is `path` in a pattern.
-    pub fn with(&self, look: &Look<'_>, beside: &[String], path: &str, name: &str) -> Vec<Companions> {
-        if let Some(one) = self.related(look, beside, path, name) {
+    pub fn with(&self, look: &Look<'_>, beside: &[String], path: &str, name: &str, by_name: Beside) -> Vec<Companions> {
+        if let Some(one) = self.related(look, beside, path, name, by_name) {
             return vec![one];
         }
         // Scales and kinds of files have folders of their own.
         let inner: BTreeSet<String> = beside.iter().flat_map(|folder| look.folders(folder)).collect();
         let of = |inner: String| {
             let folders: Vec<String> = beside.iter().map(|folder| join(folder, &inner)).collect();
-            self.related(look, &folders, &join(path, &inner), &component(&inner))
+            self.related(look, &folders, &join(path, &inner), &component(&inner), by_name)
         };
         inner.into_iter().take(MAX_BESIDE).filter_map(of).collect()
     }
 
-    fn related(&self, look: &Look<'_>, beside: &[String], path: &str, name: &str) -> Option<Companions> {
+    fn related(
+        &self,
+        look: &Look<'_>,
+        beside: &[String],
+        path: &str,
+        name: &str,
+        by_name: Beside,
+    ) -> Option<Companions> {
         let group = |(at, below): &(usize, String)| {
             let images = look.files(&join(&self.places[*at].0, below));
             let mut images: Vec<String> = images.images().into_iter().map(str::to_owned).collect();
@@ -99,7 +109,7 @@ impl Images {
             return None;
         }
         let groups: Vec<relation::Group> = self.inner.iter().map(group).collect();
-        let found = relation::find(&groups)?;
+        let found = relation::find(&groups, by_name)?;
         let middle = match self.depth {
             0 => String::new(),
             1 => "{parent}/".to_owned(),
@@ -167,19 +177,25 @@ fn component_beside(images: &str, beside: &str) -> String {
     component(beside.get(start..).unwrap_or(beside))
 }
 
-/// Adds the values of `--with` to `options`, each component once; returns the number of images that lack a file, and of files that belong to
-/// no image.
-pub(super) fn add(options: &mut Vec<(&'static str, String)>, found: Vec<Companions>) -> (u64, u64) {
-    let (mut all_lacking, mut all_others) = (0, 0);
+/// Images without a file, and files that belong to no image.
+#[derive(Default)]
+pub(super) struct Unpaired {
+    pub lacking: u64,
+    pub files: u64,
+}
+
+/// Adds the values of `--with` to `options`, each component once.
+pub(super) fn add(options: &mut Vec<(&'static str, String)>, found: Vec<Companions>) -> Unpaired {
+    let mut unpaired = Unpaired::default();
     for Companions { value, lacking, others } in found {
         let name = |value: &str| value.split('=').next().map(str::to_owned);
         if !options.iter().any(|(option, other)| *option == "--with" && name(other) == name(&value)) {
             options.push(("--with", value));
-            all_lacking += lacking;
-            all_others += others;
+            unpaired.lacking += lacking;
+            unpaired.files += others;
         }
     }
-    (all_lacking, all_others)
+    unpaired
 }
 
 pub(super) fn find(look: &Look<'_>) -> Option<Found> {
@@ -222,7 +238,7 @@ fn beside_images(
     known: &[String],
 ) -> Option<Found> {
     let images = Images::find(look, above.iter().map(|folder| (join(folder, name), folder.clone())).collect())?;
-    let (mut with, mut lacking, mut companions, mut left) = (Vec::new(), 0, Vec::new(), Vec::new());
+    let (mut with, mut lacking, mut companions, mut left_files) = (Vec::new(), 0, Vec::new(), Vec::new());
     // Counterparts by name first.
     // Numbered images of one split have no counterparts in another split.
     let word = |folder: &str| Likeness::classify(folder.as_bytes()).word();
@@ -231,11 +247,17 @@ fn beside_images(
     let others = names.iter().filter(|other| *other != name && !known.contains(other) && !is_split(other));
     for other in known.iter().chain(others).filter(|other| !is_of_another(other)).take(MAX_BESIDE) {
         let folders: Vec<String> = above.iter().map(|folder| join(folder, other)).collect();
-        let values = images.with(look, &folders, other, &component_beside(name, other));
+        let by_name = match known.contains(other) {
+            true if names.len() == 2 => Beside::Pair,
+            true => Beside::Known,
+            false => Beside::Any,
+        };
+        let values = images.with(look, &folders, other, &component_beside(name, other), by_name);
         if !values.is_empty() {
-            let (without, others) = add(&mut with, values);
-            lacking += without;
-            left.extend((others > 0).then(|| format!("{} of {other}", size::counted(others, "file"))));
+            let unpaired = add(&mut with, values);
+            lacking += unpaired.lacking;
+            let files = || format!("{} of {other}", size::counted(unpaired.files, "file"));
+            left_files.extend((unpaired.files > 0).then(files));
             companions.push(other.as_str());
         }
     }
@@ -250,7 +272,7 @@ fn beside_images(
     if of_splits {
         let splits: Vec<&str> = (0..above.len()).filter(|at| images.is_in(*at)).map(|at| above[at].as_str()).collect();
         options.push(("--splits", splits.join(",")));
-        let has_others = !left.is_empty() || names.iter().filter(is_other).any(|other| has_images(&other));
+        let has_others = !left_files.is_empty() || names.iter().filter(is_other).any(|other| has_images(&other));
         options.extend(has_others.then(|| ("--include", filter::below(name))));
     } else {
         options.push(look.folders_option(name, &images.first_level()));
@@ -265,9 +287,8 @@ fn beside_images(
     options.extend(with);
     options.extend(on_missing(lacking));
     let shown = companions.join(", ");
-    let others = names.iter().filter(|other| !of_splits && is_other(other) && has_images(other));
-    left.splice(0..0, others.cloned());
-    let left_out = left_out(&left);
+    let left_folders = names.iter().filter(|other| !of_splits && is_other(other) && has_images(other)).cloned();
+    let left_out = left_out(&left_folders.chain(left_files).collect::<Vec<_>>());
     let what = format!("{name}, {shown} hold files of the same names: pairs, and no classes{left_out}");
     let classes = if of_splits { None } else { with_classes(look, name, &images.first_level(), &options) };
     let classes = classes.map_or_else(String::new, |classes| format!("{classes}; "));

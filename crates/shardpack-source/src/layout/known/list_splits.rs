@@ -42,8 +42,8 @@ pub(super) fn of_splits(lists: &[List]) -> Vec<Vec<&List>> {
     found
 }
 
-/// A list for each of several splits, whose roots differ; `None` if there are others of splits.
-pub(super) fn of_roots(lists: &[List]) -> Option<Vec<&List>> {
+/// A list for each of several splits, whatever their roots; `None` if a split has several lists.
+pub(super) fn one_per_split(lists: &[List]) -> Option<Vec<&List>> {
     of_distinct_splits(&lists.iter().filter(|list| list.split.is_some()).collect::<Vec<_>>())
 }
 

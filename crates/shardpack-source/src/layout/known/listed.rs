@@ -15,7 +15,7 @@ use super::{
     Files, Found, Look, MAX_AROUND, ReadFolders,
     counterparts::join,
     list_names::is_other,
-    list_splits::{is_train, of_roots, of_splits, split_of},
+    list_splits::{is_train, of_splits, one_per_split, split_of},
     stem,
 };
 use crate::{
@@ -104,18 +104,18 @@ pub(crate) fn asked(root: &Path, options: &Options, found: Result<Vec<SourceList
 }
 
 /// Adds a note on lists of splits beside class folders (EuroSAT): test images are among the others.
-fn note_splits(tree: Tree<'_>, options: &Options, found: &mut [SourceListing]) {
-    let read = ReadFolders::default();
-    let look = Look::new(tree, &[], &read);
-    let [one] = found else { return };
+fn note_splits(tree: Tree<'_>, options: &Options, sources: &mut [SourceListing]) {
+    let [one] = sources else { return };
     if !options.is_open() || one.split.is_some() || one.listing.classes.len() < 2 {
         return;
     }
+    let read = ReadFolders::default();
+    let look = Look::new(tree, &[], &read);
     let Some(folders) = Folders::of_classes(&look) else { return };
     let lists: Vec<List> = folders.lists(&look);
     let of_splits = of_splits(&lists);
     if let Some(lists) = of_splits.iter().find(|lists| folders.lacking(lists).is_empty()) {
-        let lists = self::found(&look, lists, &[], &folders, None);
+        let lists = found(&look, lists, &[], &folders, None);
         one.notes.push(format!(
             "{}, and all are packed as one dataset: {} {}",
             lists.what,
@@ -148,7 +148,8 @@ fn find(look: &Look<'_>) -> Option<(Found, bool)> {
         return Some((found(look, first, &others, &folders, None), folders.are_sounds));
     }
     let top = anywhere(&look.path(""));
-    if let Some(lists) = of_roots(&lists).filter(|lists| folders.lacking(lists).is_empty())
+    if let Some(lists) = one_per_split(&lists).filter(|lists| folders.lacking(lists).is_empty())
+        && folders.have_distinct_names(look)
         && lists.iter().all(|list| list.names_files_below(look, &top))
     {
         return Some((found(look, &lists, &[], &folders, Some(&top)), folders.are_sounds));
@@ -312,6 +313,16 @@ impl Folders {
         seen
     }
 
+    /// Whether no name, with or without extension, is in two of the folders of images. False if images are in folders below them.
+    fn have_distinct_names(&self, look: &Look<'_>) -> bool {
+        let mut stems = HashSet::new();
+        self.media.iter().all(|media| {
+            let files = look.files(&media.folder);
+            let images = files.images();
+            !images.is_empty() && images.into_iter().all(|stem| stems.insert(stem.to_owned()))
+        })
+    }
+
     /// The folders of images that the `lists` together do not name.
     fn lacking(&self, lists: &[&List]) -> Vec<&str> {
         let is_seen = |key: &(usize, String)| lists.iter().any(|list| list.seen.contains(key));
@@ -324,7 +335,7 @@ impl Folders {
 }
 
 /// Whether the folders at the root of a list are classes by their names.
-fn are_classes(look: &Look<'_>, root: &Path) -> bool {
+pub(super) fn are_classes(look: &Look<'_>, root: &Path) -> bool {
     let Some(below) = root.strip_prefix(look.path("")).ok().and_then(Path::to_str) else { return false };
     let folders = look.folders(below);
     let is_other = |name: &String| {
@@ -387,9 +398,10 @@ fn found(look: &Look<'_>, lists: &[&List], others: &[&List], folders: &Folders, 
         _ => shell::path(&list.path).to_string(),
     };
     let sources = lists.iter().map(source).collect::<Vec<_>>().join(" ");
-    let root = match lists.iter().all(|list| list.root == list.folder) {
-        true if root.is_none() => String::new(),
-        _ => format!(" --root {}", shell::path(root.unwrap_or(&first.root))),
+    let are_beside = lists.iter().all(|list| list.root == list.folder);
+    let root = match root.or_else(|| (!are_beside).then_some(&*first.root)) {
+        Some(root) => format!(" --root {}", shell::path(root)),
+        None => String::new(),
     };
     // Labels that are ids or texts are no classes.
     let are_own = lists.iter().all(|list| list.trial.has_own_labels);

@@ -10,7 +10,7 @@ use std::{
 
 use shardpack_format::{regular, splits};
 
-use super::super::Likeness;
+use super::super::{Likeness, pairs};
 use crate::{
     filter,
     names::{self, Name},
@@ -25,7 +25,7 @@ pub(super) const MAX_SPLITS: usize = 16;
 /// Bytes of a file that are read at most.
 pub(super) const READ_BYTES: u64 = 64 << 10;
 /// Pieces of a long file that are read.
-const PIECES: u64 = 16;
+pub(super) const PIECES: u64 = 16;
 
 /// Looks at folders and files of a tree.
 pub(super) struct Look<'t> {
@@ -173,7 +173,7 @@ impl<'t> Look<'t> {
         self.split_folders_of(|name| self.has_images(name, MAX_BELOW_SPLIT))
     }
 
-    /// The first-level folders that are wanted, if all are splits.
+    /// The first-level folders that are wanted, if all are splits or like splits.
     pub fn split_folders_of(&self, is_wanted: impl Fn(&str) -> bool) -> Option<Vec<String>> {
         let mut top = self.folders("");
         let are_few = !top.is_empty() && top.len() <= MAX_SPLITS;
@@ -182,15 +182,19 @@ impl<'t> Look<'t> {
         (!top.is_empty()).then_some(top)
     }
 
-    /// Whether half of the folders `top` are called as splits, and all have the same folders in them: `our485` and `eval15`, each with
-    /// `low` and `high` (LOL).
+    /// Whether half of the folders `top` are called as splits, and all have the same folders in them, which are called as pairs: `our485` and
+    /// `eval15`, each with `low` and `high` (LOL).
     fn are_like_splits(&self, top: &[String]) -> bool {
+        let has_pair = |names: &[String]| {
+            let names: Vec<&[u8]> = names.iter().map(String::as_bytes).collect();
+            !pairs::called_so(&names).is_empty()
+        };
         let are_called = top.iter().filter(|name| self.is_split(name)).count();
-        if are_called * 2 < top.len() || top.iter().any(|name| splits::check_name(name).is_err()) {
+        if are_called * 2 < top.len() || has_pair(top) || top.iter().any(|name| splits::check_name(name).is_err()) {
             return false;
         }
         let inner = self.folders(&top[0]);
-        inner.len() > 1 && top.iter().all(|name| self.folders(name) == inner)
+        has_pair(&inner) && top.iter().all(|name| self.folders(name) == inner)
     }
 
     /// Whether a folder has images, or a folder in it, `levels` deep.

@@ -30,12 +30,15 @@ struct Shape {
     before: String,
     after: String,
     extension: String,
+    /// Whether what is left begins with a number, right behind the letters that differ: `low01` and `normal01` (LOL-v2).
+    is_before_number: bool,
 }
 
 impl Shape {
     fn same(extension: &str) -> Self {
         let none = String::new;
-        Self { end: none(), start: none(), before: none(), after: none(), extension: extension.to_owned() }
+        let extension = extension.to_owned();
+        Self { end: none(), start: none(), before: none(), after: none(), extension, is_before_number: false }
     }
 
     /// The shapes that give `file` for the image `image`, by what both begin or end with.
@@ -50,7 +53,10 @@ impl Shape {
         let at = cut_at_end(image, other, shared(image.chars().rev(), other.chars().rev()));
         if at > 0 {
             let [start, before] = [image, other].map(|name| name[..name.len() - at].to_owned());
-            shapes.push(Self { start, before, ..same });
+            let has_letters = [&start, &before].iter().all(|text| text.ends_with(char::is_alphabetic));
+            let is_before_number =
+                has_letters && image[start.len()..].starts_with(|letter: char| letter.is_ascii_digit());
+            shapes.push(Self { start, before, is_before_number, ..same });
         }
         shapes.retain(Self::is_pattern);
         shapes
@@ -62,17 +68,20 @@ impl Shape {
         !texts.iter().any(|text| text.contains(['{', '}', '*', ',', '=', '/']))
     }
 
-    /// Whether it replaces a text with a number by another one.
+    /// Whether both the removed and the added text contain digits: a few names of other cases fit by chance, `case04_1` and `case09_1`.
     fn is_between_numbers(&self) -> bool {
-        let has_digit =
-            |texts: [&String; 2]| texts.iter().any(|text| text.contains(|letter: char| letter.is_ascii_digit()));
-        has_digit([&self.end, &self.start]) && has_digit([&self.before, &self.after])
+        let has_digit = |text: &String| text.contains(|letter: char| letter.is_ascii_digit());
+        [&self.end, &self.start].into_iter().any(has_digit) && [&self.before, &self.after].into_iter().any(has_digit)
+    }
+
+    /// The stem of an image without the texts that it loses.
+    fn kept<'i>(&self, image: &'i str) -> Option<&'i str> {
+        image.strip_suffix(self.end.as_str())?.strip_prefix(self.start.as_str())
     }
 
     /// The name of the file of an image.
     fn name(&self, image: &str) -> Option<String> {
-        let kept = image.strip_suffix(self.end.as_str())?.strip_prefix(self.start.as_str())?;
-        Some(format!("{}{kept}{}", self.before, self.end_of_name()))
+        Some(format!("{}{}{}", self.before, self.kept(image)?, self.end_of_name()))
     }
 
     /// The text after the stem, and the extension.
@@ -124,13 +133,22 @@ fn cut_at_end(a: &str, b: &str, shared: usize) -> usize {
         let begins_in_number = end.starts_with(is_digit) && (is_number(a) || is_number(b));
         return if begins_in_number { 0 } else { shared };
     }
-    // `low01` and `normal01` (LOL-v2) share a number.
-    let mut before = if is_number(a) || is_number(b) { '0' } else { 'a' };
-    let begins = |letter: char| {
-        let before = std::mem::replace(&mut before, letter);
-        !letter.is_alphanumeric() || is_digit(letter) && !is_digit(before)
+    let is_begin = |(at, letter): (usize, char)| {
+        let is_in_number = if at == 0 { is_number(a) || is_number(b) } else { end[..at].ends_with(is_digit) };
+        !letter.is_alphanumeric() || is_digit(letter) && !is_in_number
     };
-    end.find(begins).map_or(0, |at| shared - at)
+    end.char_indices().find(|one| is_begin(*one)).map_or(0, |(at, _)| shared - at)
+}
+
+/// How a folder relates to the images beside it, by the names of both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    /// The two folders are called as a pair, and no other is beside them.
+    Pair,
+    /// The two folders are called as a pair.
+    Known,
+    /// Nothing is known about the folder.
+    Any,
 }
 
 /// A relation that holds.
@@ -145,22 +163,40 @@ pub(super) struct Relation {
 }
 
 /// The relation between images and files in these folders, if there is one.
-pub(super) fn find(groups: &[Group]) -> Option<Relation> {
+pub(super) fn find(groups: &[Group], beside: Beside) -> Option<Relation> {
     let all: u64 = groups.iter().map(|(images, _)| images.len() as u64).sum();
     let sets: Vec<HashSet<&str>> = groups.iter().map(|(_, files)| files.iter().map(String::as_str).collect()).collect();
     let holds = |shape: &Shape| {
+        let is_known = match (shape.is_before_number, shape.is_between_numbers()) {
+            (true, _) => beside == Beside::Pair,
+            (false, true) => beside != Beside::Any,
+            (false, false) => true,
+        };
         let of_group = |((images, _), files): (&Group, &HashSet<&str>)| {
             let has = |image: &&String| shape.name(image).is_some_and(|name| files.contains(name.as_str()));
-            let with = images.iter().filter(has).count() as u64;
+            let with = images.iter().filter(has).count();
             let is_of_shape =
                 |file: &&&str| cut_extension(file).1 == shape.extension && file.ends_with(&shape.end_of_name());
-            // Between two numbers, a few names fit by chance: `case04_1` and `case09_1`.
-            let most = if shape.is_between_numbers() { images.len() } else { files.iter().filter(is_of_shape).count() };
-            (with, (images.len().min(most) as u64).max(with))
+            let of_shape = files.iter().filter(is_of_shape).count();
+            let least = match (shape.is_before_number, shape.is_between_numbers()) {
+                // Names of classes are alike, too: nearly all of both have to fit.
+                (true, _) => images.len().max(of_shape),
+                // Nearly all images have to be of the case.
+                (false, true)
+                    if !is_nearly_all(
+                        images.iter().filter(|image| shape.kept(image).is_some()).count(),
+                        images.len(),
+                    ) =>
+                {
+                    images.len()
+                }
+                _ => images.len().min(of_shape),
+            };
+            (with as u64, least.max(with) as u64)
         };
         let (with, least) = groups.iter().zip(&sets).map(of_group).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
         let is_same = Shape::same(&shape.extension) == *shape;
-        let fits = with > 0 && with * 100 >= least * NEARLY_ALL && (is_same || with >= LEAST);
+        let fits = is_known && with > 0 && is_nearly_all(with as usize, least as usize) && (is_same || with >= LEAST);
         fits.then_some(with)
     };
     let mut extensions = BTreeMap::<&str, u64>::new();
@@ -176,6 +212,11 @@ pub(super) fn find(groups: &[Group]) -> Option<Relation> {
         groups.iter().flat_map(|(_, files)| files).filter(|file| cut_extension(file).1 == shape.extension);
     let others = (of_extension.count() as u64).saturating_sub(with);
     Some(Relation { pattern: shape.pattern(), extension: shape.extension, lacking: all - with, others })
+}
+
+/// Whether `some` are nearly all.
+fn is_nearly_all(some: usize, all: usize) -> bool {
+    some as u64 * 100 >= all as u64 * NEARLY_ALL
 }
 
 /// The most frequent shapes between a few images and the files of their folder.
@@ -219,9 +260,6 @@ mod tests {
                 &["benign (1)_mask.png", "benign (2)_mask.png"],
                 Some(("{stem}_mask.png", 0)),
             ),
-            (&["low01", "low02"], &["normal01.png", "normal02.png"], Some(("normal{stem-low}.png", 0))),
-            (&["t1_01", "t1_02"], &["t2_01.png", "t2_02.png"], Some(("t2{stem-t1}.png", 0))),
-            (&["case1_1", "case1_2", "case2_1", "case2_2"], &["case9_1.png", "case9_2.png"], None),
             (&["1", "2"], &["2.png", "3.png"], None),
             (&["1", "2", "3"], &["11.png", "12.png", "13.png"], None),
             (&["cat", "dog"], &["tree.png", "bird.png"], None),
@@ -232,9 +270,36 @@ mod tests {
             (&["n02_1", "n02_2"], &["readme", "n02_3"], None),
         ] {
             let text = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-            let found = find(&[(text(images), text(files))]);
+            let found = find(&[(text(images), text(files))], Beside::Any);
             let found = found.as_ref().map(|one| (one.pattern.as_str(), one.lacking));
             assert_eq!(found, expected, "{images:?} {files:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_on_both_sides_need_folders_that_are_called_as_a_pair() {
+        use Beside::{Any, Known, Pair};
+        let rows: [(&[&str], &[&str], Beside, Option<&str>); 10] = [
+            (&["img_1", "img_2"], &["mask_1.png", "mask_2.png"], Any, Some("mask{stem-img}.png")),
+            (&["low01", "low02"], &["normal01.png", "normal02.png"], Pair, Some("normal{stem-low}.png")),
+            (&["low01", "low02"], &["normal01.png", "normal02.png"], Known, None),
+            (&["img1", "img2", "img3"], &["fig1.png", "fig2.png"], Pair, None),
+            (&["t1_01", "t1_02"], &["t2_01.png", "t2_02.png"], Known, Some("t2{stem-t1}.png")),
+            (&["t1_01", "t1_02", "t1_03"], &["t2_01.png", "t2_02.png"], Known, Some("t2{stem-t1}.png")),
+            (&["t1_01", "t1_02"], &["t2_01.png", "t2_02.png"], Any, None),
+            (&["case1_1", "case1_2", "case2_1", "case2_2"], &["case9_1.png", "case9_2.png"], Known, None),
+            (&["a_L8", "b_L8", "c_L8"], &["a_mask1.png", "b_mask1.png"], Known, Some("{stem-_L8}_mask1.png")),
+            (
+                &["21_training", "22_training"],
+                &["21_manual1.gif", "22_manual1.gif"],
+                Any,
+                Some("{stem-_training}_manual1.gif"),
+            ),
+        ];
+        for (images, files, beside, expected) in rows {
+            let text = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+            let found = find(&[(text(images), text(files))], beside).map(|one| one.pattern);
+            assert_eq!(found.as_deref(), expected, "{images:?} {files:?} {beside:?}");
         }
     }
 }

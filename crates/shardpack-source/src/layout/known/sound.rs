@@ -63,7 +63,7 @@ fn beside(look: &Look<'_>, above: &[String], (name, sounds): (&String, &Sounds),
             (own.collect(), texts.filter(is_text).collect())
         };
         let groups: Vec<Group> = places.iter().map(group).collect();
-        let Some(found) = relation::find(&groups) else { continue };
+        let Some(found) = relation::find(&groups, relation::Beside::Known) else { continue };
         let value = format!("{}={up}/{other}/{inner}{}", component(other), found.pattern);
         if Component::with(&value).is_ok() {
             with.push(("--with", value));

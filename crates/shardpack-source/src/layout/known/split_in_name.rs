@@ -9,6 +9,7 @@ use super::{
     Found, Look, MAX_SPLITS,
     counterparts::{Images, add, component},
     left_out, on_missing,
+    relation::Beside,
 };
 use crate::layout::pairs;
 
@@ -101,9 +102,9 @@ fn pair_of(look: &Look<'_>, top: &[String], images: &Form, of_images: &[String],
     let both = if images.0 == beside.0 { beside.1.clone() } else { format!("{}{}", beside.0, beside.1) };
     let above = if is_image_inner { "*/" } else { "" };
     let mut options = vec![("--splits", format!("{above}{}", name(images, "{split}")))];
-    let (lacking, others) = add(&mut options, found.with(look, &folders, &path, &component(&both)));
+    let unpaired = add(&mut options, found.with(look, &folders, &path, &component(&both), Beside::Pair));
     (options.len() > 1).then_some(())?;
-    options.extend(on_missing(lacking));
+    options.extend(on_missing(unpaired.lacking));
     let (first, other) = of_images
         .iter()
         .map(|split| (name(images, split), name(beside, split)))
@@ -111,7 +112,7 @@ fn pair_of(look: &Look<'_>, top: &[String], images: &Form, of_images: &[String],
     let without = of_images.iter().filter(|split| !top.contains(&name(beside, split)));
     let without: Vec<String> = without.map(|split| name(images, split)).collect();
     let lacking = if without.is_empty() { String::new() } else { format!("; {} has none", without.join(", ")) };
-    let left = (others > 0).then(|| format!("{} of {other}", size::counted(others, "file")));
+    let left = (unpaired.files > 0).then(|| format!("{} of {other}", size::counted(unpaired.files, "file")));
     let left_out = left_out(left.as_slice());
     let what = format!("splits of pairs: the files in {other} belong to the images in {first}{lacking}{left_out}");
     Some(Found::new(what, options, "packs each image with its files"))

@@ -27,12 +27,11 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
             names.iter().filter_map(|name| name.strip_suffix(end.as_str())).map(str::to_owned).collect()
         };
         let (images, labels) = (stems(&images.0), stems(&labels.0));
-        let lacking = |images: &BTreeSet<String>| images.difference(&labels).count() as u64;
         let mut options = vec![("--files", extension.to_owned())];
         let (all, lacking) = if images.intersection(&labels).next().is_some() {
             options.push(("--include", filter::below(IMAGES)));
             options.push(("--with", format!("label=../{LABELS}/*.{extension}")));
-            (images.len(), lacking(&images))
+            (images.len(), images.difference(&labels).count() as u64)
         } else {
             let channels: BTreeSet<&str> = images.iter().filter_map(|stem| channel(stem)).collect();
             let first: BTreeSet<String> =
@@ -40,12 +39,15 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
             let stem = format!("{{stem-{FIRST}{inner}}}");
             options.push(("--include", format!("{IMAGES}/*{FIRST}{end}")));
             options.push(("--with", format!("label=../{LABELS}/{stem}{end}")));
-            for (number, channel) in channels.into_iter().enumerate().skip(1) {
+            for (number, channel) in channels.iter().enumerate().skip(1) {
                 options.push(("--with", format!("channel{number}={stem}{channel}{end}")));
             }
-            (first.len(), lacking(&first))
+            let has_all = |case: &&String| {
+                labels.contains(*case) && channels.iter().all(|channel| images.contains(&format!("{case}{channel}")))
+            };
+            (first.len(), (first.len() - first.iter().filter(has_all).count()) as u64)
         };
-        if lacking == all as u64 {
+        if images.is_empty() || labels.is_empty() || lacking == all as u64 {
             return None;
         }
         options.extend(on_missing(lacking));
