@@ -126,6 +126,8 @@ fn a_text_beside_folders_of_splits_does_not_answer_the_question() {
     let bench = Bench::new();
     let tar = tar(&bench, &["d/train/a/1.jpg", "d/train/b/2.jpg", "d/test/a/3.jpg", "d/README.txt"]);
     convert(&[&tar], &bench.dst(), &["--on-bad", "skip"]).code(2).says("folders in it are splits: test, train");
+    convert(&[&tar], &bench.dst(), &["--on-bad", "skip", "--no-labels"]).code(0);
+    assert_eq!(images(&bench.dst()), 3);
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub const ELSEWHERE: &[(&str, &str, &str, &str)] = &[
         "a_tar_for_each_class_is_a_class_and_a_tar_of_tars_says_what_to_do",
     ),
     (
-        "--include {} packs one split",
+        "--include {} packs one split; --no-labels packs all in one dataset, without classes",
         "packs one",
         "tests/sources/class_trees.rs",
         "folders_of_splits_and_of_pairs_in_a_tar_are_a_question_and_its_answers_work",
