@@ -11,6 +11,7 @@ mod api;
 mod archive;
 pub mod boxes;
 pub mod classes;
+mod coco_files;
 mod companions;
 pub mod component_table;
 mod dataset;

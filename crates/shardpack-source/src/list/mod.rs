@@ -48,7 +48,7 @@ use super::{
     stored::Stored,
 };
 use crate::{
-    foreign,
+    coco_files, foreign,
     listing::Listing,
     monitor::{Monitor, Phase},
     sys,
@@ -141,21 +141,6 @@ pub(super) fn is_list(path: &Path, columns: &Columns) -> Result<bool> {
     }
 }
 
-/// The folder that a path is in.
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// The first names of images in the list of COCO at `path`; none if it cannot be read.
-pub(crate) fn coco_names(path: &Path) -> Vec<String> {
-    coco::first_names(path, coco::FILE_NAME).unwrap_or_default()
-}
-
-/// The folder of the images of the list of COCO at `path`, if it is one of the usual ones.
-pub(crate) fn coco_root(path: &Path) -> Option<PathBuf> {
-    coco::root(path, folder_of(path), coco::FILE_NAME).ok()
-}
-
 impl List {
     /// Opens the list at `path`; `settings` configure the store if the root is a URL.
     ///
@@ -189,11 +174,11 @@ impl List {
                 .in_file(path)
                 .help("--label-column category_id takes the category of each image, if it has one"));
         }
-        let folder = folder_of(path);
+        let folder = coco_files::folder_of(path);
         let root = match (&columns.root, kind) {
             (Some(root), _) => root.clone(),
-            (None, Kind::Coco) => coco::root(path, folder, coco::FILE_NAME)?,
-            (None, Kind::MmLab) => coco::root(path, folder, mmlab::IMG_PATH)?,
+            (None, Kind::Coco) => coco_files::root(path, folder, coco_files::FILE_NAME)?,
+            (None, Kind::MmLab) => coco_files::root(path, folder, mmlab::IMG_PATH)?,
             (None, _) => folder.to_path_buf(),
         };
         let (path, columns) = (path.to_path_buf(), columns.clone());

@@ -14,12 +14,11 @@ use super::{
     Found, Look, MAX_BELOW_SPLIT, MAX_SPLITS,
     counterparts::join,
     left_out,
-    list_splits::{is_train, split_of},
-    listed::are_classes,
+    list_names::{is_train, split_of},
     look::{self, contains, has_extension},
     one_file,
 };
-use crate::list;
+use crate::coco_files;
 
 const EXTENSION: &str = "json";
 /// Members of the list and of its annotations.
@@ -77,13 +76,14 @@ impl List {
         if has_others || !MEMBERS.into_iter().all(|member| contains(&text, member)) {
             return None;
         }
-        let names = list::coco_names(&path);
+        let names = coco_files::names(&path);
         let has = |root: &Path| names.iter().any(|name| root.join(name).is_file());
-        let found = list::coco_root(&path).filter(|root| has(root));
+        let found =
+            coco_files::root(&path, coco_files::folder_of(&path), coco_files::FILE_NAME).ok().filter(|root| has(root));
         let is_found = found.is_some();
         let root = found.or_else(|| folders.iter().map(|folder| look.path(folder)).find(|root| has(root)))?;
         // Class folders are classes as they are.
-        if are_classes(look, &root) {
+        if look.are_classes(&root) {
             return None;
         }
         let of_image = |name: &String| {

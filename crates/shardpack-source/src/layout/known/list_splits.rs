@@ -3,25 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    super::split_names::{Likeness, words},
-    Look,
-    listed::List,
-    stem,
-};
-
-/// The split that a list in `folder` is named after, and the name of the list without the word.
-pub(super) fn split_of(look: &Look<'_>, list: &str, folder: &str) -> Option<(String, String)> {
-    let own = words(stem(list).as_bytes()).into_iter().find(|word| look.is_split(word));
-    let of_folder = || folder.rsplit('/').next().filter(|name| look.is_split(name)).map(str::to_owned);
-    match own {
-        Some(split) => {
-            let form = list.replacen(&split, "", 1);
-            Some((split, form))
-        }
-        None => of_folder().map(|split| (split, list.to_owned())),
-    }
-}
+use super::{super::split_names::Likeness, listed::List};
 
 /// Groups of lists, one list for each of several splits. All lists of splits are one group if no split has two; else lists of one name are.
 /// Groups with classes come first.
@@ -45,11 +27,6 @@ pub(super) fn of_splits(lists: &[List]) -> Vec<Vec<&List>> {
 /// A list for each of several splits, whatever their roots; `None` if a split has several lists.
 pub(super) fn one_per_split(lists: &[List]) -> Option<Vec<&List>> {
     of_distinct_splits(&lists.iter().filter(|list| list.split.is_some()).collect::<Vec<_>>())
-}
-
-/// Whether a split is for training.
-pub(super) fn is_train(split: &str) -> bool {
-    Likeness::classify(split.as_bytes()).word() == Some("train")
 }
 
 /// As [`of_distinct_splits`]; `None` if the roots differ: neither one root, nor the folder of each list.

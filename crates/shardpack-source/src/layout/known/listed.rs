@@ -11,11 +11,11 @@ use std::{
 use shardpack_format::{ErrorKind, memory, shell};
 
 use super::{
-    super::{containers::are_parts, pairs, split_names::Likeness},
+    super::containers::are_parts,
     Files, Found, Look, MAX_AROUND, ReadFolders,
     counterparts::join,
-    list_names::is_other,
-    list_splits::{is_train, of_splits, one_per_split, split_of},
+    list_names::{is_other, is_train, split_of},
+    list_splits::{of_splits, one_per_split},
     stem,
 };
 use crate::{
@@ -237,7 +237,7 @@ impl Folders {
             let start = Start::new(look.read(&path, BYTES));
             let has_class_folders = |one: &Trial, root: &Path| {
                 let is_of_paths = !one.has_more || one.are_ids && !one.has_columns;
-                is_of_paths && one.are_in_folders && are_classes(look, root)
+                is_of_paths && one.are_in_folders && look.are_classes(root)
             };
             let is_meant = |one: &Trial, root: &Path| one.has_more || split.is_some() && has_class_folders(one, root);
             let fits =
@@ -332,18 +332,6 @@ impl Folders {
         };
         self.media.iter().enumerate().filter(lacks).map(|(_, media)| media.folder.as_str()).collect()
     }
-}
-
-/// Whether the folders at the root of a list are classes by their names.
-pub(super) fn are_classes(look: &Look<'_>, root: &Path) -> bool {
-    let Some(below) = root.strip_prefix(look.path("")).ok().and_then(Path::to_str) else { return false };
-    let folders = look.folders(below);
-    let is_other = |name: &String| {
-        !name.contains(|letter: char| letter.is_alphabetic())
-            || Likeness::classify(name.as_bytes()).word().is_some()
-            || pairs::is_half(name.as_bytes())
-    };
-    folders.len() > 1 && !folders.iter().any(is_other)
 }
 
 /// Whether a list with this `text` names most folders at its root. A list of one split names all classes, but only some patients or videos.

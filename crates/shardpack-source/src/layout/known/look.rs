@@ -197,6 +197,18 @@ impl<'t> Look<'t> {
         has_pair(&inner) && top.iter().all(|name| self.folders(name) == inner)
     }
 
+    /// Whether the folders at `root`, the root of a list in the folder that is looked at, are classes by their names.
+    pub fn are_classes(&self, root: &Path) -> bool {
+        let Some(below) = root.strip_prefix(self.path("")).ok().and_then(Path::to_str) else { return false };
+        let folders = self.folders(below);
+        let is_other = |name: &String| {
+            !name.contains(|letter: char| letter.is_alphabetic())
+                || Likeness::classify(name.as_bytes()).word().is_some()
+                || pairs::is_half(name.as_bytes())
+        };
+        folders.len() > 1 && !folders.iter().any(is_other)
+    }
+
     /// Whether a folder has images, or a folder in it, `levels` deep.
     pub fn has_images(&self, folder: &str, levels: usize) -> bool {
         let below =
