@@ -17,6 +17,7 @@ pub const FILE_NAME: &[u8] = b"\"file_name\"";
 const COCO_URL: &[u8] = b"\"coco_url\"";
 /// Number of names to try.
 const TRIED: usize = 8;
+
 /// The last `parts` parts of a URL.
 pub fn last(url: &str, parts: usize) -> &str {
     let at = url.rmatch_indices('/').nth(parts.saturating_sub(1)).map_or(0, |(at, _)| at + 1);
@@ -33,8 +34,10 @@ pub fn root(path: &Path, folder: &Path, member: &[u8]) -> Result<PathBuf> {
         let urls = first_names(path, COCO_URL)?;
         names = urls.iter().flat_map(|url| [2, 1].map(|parts| last(url, parts).to_owned())).collect();
     }
-    if names.is_empty() {
-        // No file of COCO: whoever reads it says what it lacks.
+    // Of a file that was searched to its end, the parser reports what it lacks.
+    if names.is_empty()
+        && regular::open(path).and_then(|file| file.metadata()).is_ok_and(|of| of.len() <= SNIFFED_BYTES)
+    {
         return Ok(folder.to_path_buf());
     }
     let parent = match folder.file_name() {
@@ -63,13 +66,10 @@ pub fn root(path: &Path, folder: &Path, member: &[u8]) -> Result<PathBuf> {
             return Ok(folder.clone());
         }
     }
-    Err(Error::usage(format!(
-        "its images, the first being {:?}, are neither beside it nor in {}",
-        names[0],
-        shown(&folders[1..])
-    ))
-    .in_file(path)
-    .help("set their folder with --root FOLDER"))
+    let first = names.first().map_or_else(String::new, |name| format!(", the first being {name:?},"));
+    Err(Error::usage(format!("its images{first} are neither beside it nor in {}", shown(&folders[1..])))
+        .in_file(path)
+        .help("set their folder with --root FOLDER"))
 }
 
 fn shown(folders: &[PathBuf]) -> String {

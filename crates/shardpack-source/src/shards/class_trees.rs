@@ -92,7 +92,7 @@ pub(super) fn find(
     let asked = match are_classes {
         true => question(kept),
         // A text among the images of a tree, as a README, does not change what its folders are.
-        false => split_question(kept).filter(|_| has_no_split && !are_splits && are_mostly_single(scanned)),
+        false => Folders::of(kept).question().filter(|_| has_no_split && !are_splits && are_mostly_single(scanned)),
     };
     if let Some((what, help)) = asked {
         return Err(Error::usage(what).in_file(&files[0].shard.path).help(help));
@@ -217,11 +217,6 @@ impl<'n> Folders<'n> {
             (what, help)
         })
     }
-}
-
-/// As [`Folders::question`]; `names` are the names of the images.
-fn split_question<'n>(names: impl Iterator<Item = &'n [u8]>) -> Option<(String, String)> {
-    Folders::of(names).question()
 }
 
 /// The first names, for messages.

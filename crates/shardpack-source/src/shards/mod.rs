@@ -8,6 +8,7 @@ mod class_trees;
 mod components;
 mod declared;
 mod discover;
+mod fields;
 mod first;
 mod front_matter;
 mod labels;

@@ -11,7 +11,7 @@ use shardpack_format::{
     text,
 };
 
-use super::{Shards, components};
+use super::{Shards, fields};
 use crate::{foreign::ShardFile, monitor::Monitor};
 
 /// Number of samples in a preview.
@@ -139,7 +139,7 @@ impl Shards {
                 let is_label = |other: &&Other| other.name == record.label_name && has_values;
                 let mut names = HashSet::new();
                 let (kept, left) = record.others.iter().filter(|other| !is_label(other)).partition(|other| {
-                    let kind = components::component(other, are_files).filter(|_| other.offset.is_some());
+                    let kind = fields::component(other, are_files).filter(|_| other.offset.is_some());
                     // Of two fields with the name of one component, the first is the component.
                     kind.is_some_and(|kind| goes_along(&other.name, &kind) && names.insert(kind.name().to_owned()))
                 });

@@ -15,7 +15,7 @@ use super::{
         names,
         options::Options,
     },
-    components::Fields,
+    fields::Fields,
 };
 use crate::{
     foreign::{ShardFile, npz, offset_index::Index},

@@ -16,7 +16,7 @@ use super::{
     left_out,
     list_names::{is_train, split_of},
     look::{self, contains, has_extension},
-    one_file,
+    one_file, stem,
 };
 use crate::coco_files;
 
@@ -51,7 +51,9 @@ pub(super) fn find(look: &Look<'_>) -> Option<Found> {
     let mut lists = Vec::new();
     for folder in std::iter::once("").chain(folders.iter().map(String::as_str)) {
         let files = look.files(folder);
-        let names = files.0.iter().filter(|name| has_extension(name, EXTENSION));
+        // A file with the name of an image is about that image.
+        let images = files.images();
+        let names = files.0.iter().filter(|name| has_extension(name, EXTENSION) && !images.contains(stem(name)));
         lists.extend(names.take(MAX_LISTS).filter_map(|name| List::find(look, folder, name, &folders)));
     }
     lists.sort_by_key(|list| !list.split.as_deref().is_some_and(is_train));
