@@ -21,7 +21,7 @@ use shardpack_testing::{
 const SHARDS: [&str; 2] = ["--shards", "128"];
 
 /// The wrapper that runs as shardpack. If HOLDS has a file with the number of the part, the wrapper stops the part once the path in
-/// that file exists. Slurm sends signals to the process group of the job, first CONT and then TERM. The part has a group of its own:
+/// that file exists. Until then the part runs a millisecond at a time: a part that is not stopped at once may reach its end. Slurm sends signals to the process group of the job, first CONT and then TERM. The part has a group of its own:
 /// it stays stopped until the wrapper has sent it TERM, so it cannot reach its end between the two.
 const HOLDING: &str = r#"#!/bin/bash
 part=
@@ -31,10 +31,11 @@ if [ "$1" != pack ] || [ ! -f "$hold" ]; then exec BINARY "$@"; fi
 told= pack=
 trap 'told=1; kill -TERM $pack; kill -CONT $pack' TERM
 first=$(cat "$hold")
+mkfifo "$hold.pipe"; exec 9<>"$hold.pipe"
 setpriv --pdeathsig KILL setsid nice -n 19 BINARY "$@" &
 pack=$!
-until [ -e "$first" ] || ! kill -0 $pack 2>/dev/null; do :; done
-[ -n "$told" ] || kill -STOP $pack && echo "$pack $$ $PPID" >"$hold.new" && mv "$hold.new" "$hold.held"
+while kill -STOP $pack 2>/dev/null; [ ! -e "$first" ] && kill -0 $pack 2>/dev/null; do kill -CONT $pack; read -r -t 0.001 -u 9; done
+if [ -n "$told" ]; then kill -CONT $pack; else kill -0 $pack && echo "$pack $$ $PPID" >"$hold.new" && mv "$hold.new" "$hold.held"; fi
 while told=; wait $pack; code=$?; [ -n "$told" ]; do :; done
 echo $code >>"$hold.codes"
 exit $code
