@@ -21,8 +21,9 @@ use shardpack_testing::{
 const SHARDS: [&str; 2] = ["--shards", "128"];
 
 /// The wrapper that runs as shardpack. If HOLDS has a file with the number of the part, the wrapper stops the part once the path in
-/// that file exists. Until then the part runs a millisecond at a time: a part that is not stopped at once may reach its end. Slurm sends signals to the process group of the job, first CONT and then TERM. The part has a group of its own:
-/// it stays stopped until the wrapper has sent it TERM, so it cannot reach its end between the two.
+/// that file exists. Until then the part runs a millisecond at a time, so it cannot reach its end before it is stopped. Slurm sends
+/// signals to the process group of the job, first CONT and then TERM. The part has a group of its own: it stays stopped until the
+/// wrapper has sent it TERM, so it cannot reach its end between the two.
 const HOLDING: &str = r#"#!/bin/bash
 part=
 for word; do case $word in */[0-9]*) [[ $word =~ ^[0-9]+/[0-9]+$ ]] && part=${word%/*};; esac; done
