@@ -50,7 +50,7 @@ pub fn needed_bytes(jpeg: &[u8]) -> Option<u64> {
 }
 
 /// Steps, and the tables that skip blocks.
-const TABLES_BYTES: u64 = 320 << 10;
+const TABLES_BYTES: u64 = 384 << 10;
 
 impl Decoder {
     /// A decoder that uses the instructions of `level`.
@@ -145,8 +145,8 @@ impl Decoder {
 
     /// Decodes `self.segments`.
     fn by_segments(&mut self, jpeg: &[u8], head: &Head, mcus: &Mcus, by: u32) -> Option<()> {
-        let mcu = mcu(head, &mut self.steps)?;
         self.planes.start(head, mcus, by)?;
+        let mcu = mcu(head, &mut self.steps, &self.planes)?;
         let channels: Vec<usize> = mcu.units().iter().map(|unit| unit.channel).collect();
         let (planes, count) = (&mut self.planes, head.channels().len());
         self.lanes.decode(jpeg, (&mcu, &self.steps), &self.segments, |segment, blocks, predictors| {
@@ -162,11 +162,12 @@ impl Decoder {
             segments_of_markers(jpeg, head, &mcus, &mut self.segments)?;
             return self.by_segments(jpeg, head, &mcus, by);
         }
-        let mcu = mcu(head, &mut self.steps)?;
         self.planes.start(head, &mcus, by)?;
+        let mcu = mcu(head, &mut self.steps, &self.planes)?;
         let channels: Vec<usize> = mcu.units().iter().map(|unit| unit.channel).collect();
-        // Whole rows from the first on skip nothing.
+        // Whole rows from the first on skip nothing but coefficients.
         let is_skipping = mcus.top > 0 || (mcus.from, mcus.to) != (0, head.columns);
+        let is_skipping = is_skipping || mcu.units().iter().any(|unit| unit.is_mean);
         let (skippers, numbers) = if is_skipping { skippers(head, &mcu) } else { Default::default() };
         let skip: Vec<&Skipper> = numbers.iter().map(|&number| &skippers[number]).collect();
         self.steps.add_pairs();
@@ -195,7 +196,7 @@ impl Decoder {
 }
 
 /// The blocks of an MCU, with their tables in `steps`.
-fn mcu(head: &Head, steps: &mut Steps) -> Option<Mcu> {
+fn mcu(head: &Head, steps: &mut Steps, planes: &Planes) -> Option<Mcu> {
     steps.clear();
     let mut units = Vec::with_capacity(10);
     let mut known: Vec<(*const Codes, u32)> = Vec::with_capacity(8);
@@ -208,7 +209,11 @@ fn mcu(head: &Head, steps: &mut Steps) -> Option<Mcu> {
                 Some(table)
             }
         };
-        let unit = Unit { dc: table(dc, true)?, ac: table(ac, false)?, channel: number };
+        let (dc, mut ac, is_mean) = (table(dc, true)?, table(ac, false)?, planes.is_mean(number));
+        if is_mean {
+            ac = steps.add_passing(ac);
+        }
+        let unit = Unit { dc, ac, channel: number, is_mean };
         units.extend(std::iter::repeat_n(unit, channel.blocks()));
     }
     Mcu::new(&units)

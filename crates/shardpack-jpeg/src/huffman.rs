@@ -117,12 +117,39 @@ impl Lookup {
         Some(if value >> (size - 1) == 0 { value + 1 - (1 << size) } else { value })
     }
 
+    /// The symbols of AC codes at the start of [`LOOK`] bits, up to the end of a block.
+    pub(crate) fn several(&self, looked: usize) -> Several {
+        let mut all = Several { bits: 0, passed: 0, is_end: false };
+        while all.bits < LOOK && !all.is_end {
+            let entry = u32::from(self.short[(looked << all.bits) % LOOKS]);
+            let (code, run, size) = (entry >> 8, entry >> 4 & 15, entry & 15);
+            // The last value may end behind these bits, because it is not read; a code may not.
+            if entry == 0 || all.bits + code > LOOK || all.passed + run + 1 >= BLOCK {
+                break;
+            }
+            all.bits += code + size;
+            all.is_end = size == 0 && run < 15;
+            all.passed += if all.is_end { 0 } else { run + 1 };
+        }
+        all
+    }
+
     #[cold]
     fn find_long(&self, next: u32) -> Option<(u8, u32)> {
         let length = (LOOK + 1..=16).find(|&length| next < self.below[length as usize])?;
         let number = (next >> (16 - length)) as i32 + self.offset[length as usize];
         Some((self.symbols.get(usize::try_from(number).ok()?).copied()?, length))
     }
+}
+
+/// Several AC symbols with their values.
+pub(crate) struct Several {
+    /// Bits of them all; 0 for no symbol.
+    pub(crate) bits: u32,
+    /// Coefficients that they pass, fewer than a block has, without the end.
+    pub(crate) passed: u32,
+    /// Whether the last one ends the block.
+    pub(crate) is_end: bool,
 }
 
 /// A table to skip AC coefficients, several at a time.
@@ -150,27 +177,11 @@ impl Skip {
     pub(crate) fn new(codes: &Codes) -> Self {
         let lookup = Lookup::new(codes);
         let mut steps = Box::new([Self::NONE; LOOKS]);
-        for (window, step) in steps.iter_mut().enumerate() {
-            let (mut bits, mut passed) = (0, 0);
-            loop {
-                let entry = u32::from(lookup.short[(window << bits) % LOOKS]);
-                let (code, run, size) = (entry >> 8, entry >> 4 & 15, entry & 15);
-                // The last value may end outside the window, because it is not read; a code may not.
-                if entry == 0 || bits + code > LOOK || passed + run + 1 >= BLOCK {
-                    break;
-                }
-                if size == 0 && run < 15 {
-                    // The end of the block counts as a coefficient, so that it is not read behind the last
-                    // coefficient.
-                    *step = Self::ENDS | (passed + 1) << 8 | (bits + code);
-                    break;
-                }
-                passed += run + 1;
-                bits += code + size;
-                *step = passed << 8 | bits;
-                if bits >= LOOK {
-                    break;
-                }
+        for (looked, step) in steps.iter_mut().enumerate() {
+            let Several { bits, passed, is_end } = lookup.several(looked);
+            // The end of the block counts as a coefficient, so that it is not read behind the last coefficient.
+            if bits > 0 {
+                *step = (passed + u32::from(is_end)) << 8 | bits | if is_end { Self::ENDS } else { 0 };
             }
         }
         Self { steps, lookup }

@@ -310,26 +310,35 @@ fn four<V: Vector>(blocks: &[&Block], steps: &[V; 8]) -> [V; 4] {
 }
 
 /// 2 × 2 samples. Coefficients 2, 4 and 6 of a column or row have no part in it. Between the passes, column 0 has 32 bits.
+#[inline(always)]
 fn two(block: &Block, steps: &Block) -> [[u8; 2]; 2] {
     const ODD: [(usize, i16); 4] = [(7, -F_0_720), (5, F_0_850), (3, -F_1_272), (1, F_3_624)];
     let rounded = |sum: i32, bits: u32| sum.wrapping_add(1 << (bits - 1)) >> bits;
-    let mut columns = [[0_i32; 8]; 2];
-    for column in [0, 1, 3, 5, 7] {
-        let number = |row: usize| block[row * 8 + column].wrapping_mul(steps[row * 8 + column]);
-        let even = i32::from(number(0)) << (CONST_BITS + 2);
-        let odd =
-            ODD.iter().fold(0_i32, |sum, &(row, weight)| sum.wrapping_add(i32::from(number(row)) * i32::from(weight)));
-        let bits = CONST_BITS - PASS1_BITS + 2;
-        let saturated = |number: i32| if column == 0 { number } else { number.clamp(i16::MIN.into(), i16::MAX.into()) };
-        columns[0][column] = saturated(rounded(even.wrapping_add(odd), bits));
-        columns[1][column] = saturated(rounded(even.wrapping_sub(odd), bits));
+    // Loops over all columns become vectors; closures on arrays would be calls.
+    let (mut even, mut odd, mut weights) = ([0_i32; 8], [0_i32; 8], [0; 8]);
+    let number = |row: usize, column: usize| block[row * 8 + column].wrapping_mul(steps[row * 8 + column]);
+    for column in 0..8 {
+        even[column] = i32::from(number(0, column)) << (CONST_BITS + 2);
     }
-    columns.map(|row| {
-        let even = row[0].wrapping_shl(CONST_BITS + 2);
-        let odd = ODD.iter().fold(0_i32, |sum, &(column, weight)| sum.wrapping_add(row[column] * i32::from(weight)));
-        let bits = CONST_BITS + PASS1_BITS + 3 + 2;
-        [even.wrapping_add(odd), even.wrapping_sub(odd)].map(|sum| (rounded(sum, bits).clamp(-128, 127) + 128) as u8)
-    })
+    for (row, weight) in ODD {
+        for column in 0..8 {
+            odd[column] = odd[column].wrapping_add(i32::from(number(row, column)) * i32::from(weight));
+        }
+        weights[row] = i32::from(weight);
+    }
+    let (mut samples, bits) = ([[0; 2]; 2], CONST_BITS - PASS1_BITS + 2);
+    for (row, sign) in [1, -1].into_iter().enumerate() {
+        let (mut first, mut sum) = (0, 0_i32);
+        for column in (0..8).rev() {
+            first = rounded(even[column].wrapping_add(odd[column].wrapping_mul(sign)), bits);
+            sum = sum.wrapping_add(first.clamp(i16::MIN.into(), i16::MAX.into()) * weights[column]);
+        }
+        let (first, bits) = (first.wrapping_shl(CONST_BITS + 2), CONST_BITS + PASS1_BITS + 3 + 2);
+        for (column, sum) in [first.wrapping_add(sum), first.wrapping_sub(sum)].into_iter().enumerate() {
+            samples[row][column] = (rounded(sum, bits).clamp(-128, 127) + 128) as u8;
+        }
+    }
+    samples
 }
 
 /// The mean of a block. Wraps as libjpeg's table of samples, which has 10 bits.

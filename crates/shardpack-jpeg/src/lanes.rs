@@ -13,7 +13,7 @@ use crate::{
     bits::has_ff,
     memory::reserve,
     simd::{Block, Level, Vector, by_level},
-    steps::{END, Steps},
+    steps::{END, PASSING, Steps},
 };
 
 /// Lanes in lockstep: the fastest number on two processors. Pairs of steps, as `stream` looks them up, are slower in lanes: other lanes fill the time
@@ -57,11 +57,16 @@ pub(crate) struct Unit {
     pub(crate) dc: u32,
     pub(crate) ac: u32,
     pub(crate) channel: usize,
+    /// Only its DC value is needed.
+    pub(crate) is_mean: bool,
 }
 
 /// The table of a step in the lower bits, and above [`UNIT`] the number of its block in the MCU.
 type State = u32;
 const UNIT: u32 = 16;
+
+/// Shift from bit 6 to the bit of [`PASSING`].
+const BIT_6: u32 = PASSING.trailing_zeros() - 6;
 
 /// The next states: within the block in the lower half, behind the block in the upper half.
 type Turn = u64;
@@ -338,9 +343,11 @@ fn run<const N: usize>(lanes: [&mut Lane; N], memory: &mut Memory, mcu: &Mcu, st
             let Some(word) = bytes.get(byte..byte + 8).and_then(|word| word.first_chunk()) else { return true };
             let bits = u64::from_be_bytes(*word) << (bit[at] & 7);
             let mut step = steps.short(state[at], bits);
-            if step.is_long() {
-                let Some(long) = steps.long(state[at] & 0xFFFF, bits) else { return true };
-                step = long;
+            // Several codes that pass the end of a block: bit 6 of their coefficients, beside the bit of the table.
+            let is_beyond = (passed[at] + step.passed()) << BIT_6 & state[at] & PASSING != 0;
+            if step.is_long() | is_beyond {
+                let Some(alone) = steps.alone(state[at], bits) else { return true };
+                step = alone;
             }
             let turn = mcu.turns[(state[at] >> UNIT & 15) as usize];
             let now = passed[at] + step.passed();

@@ -105,6 +105,11 @@ impl Planes {
         Some(())
     }
 
+    /// Whether a sample of this channel is the mean of a block: only DC values have a part in it.
+    pub(crate) fn is_mean(&self, channel: usize) -> bool {
+        self.planes.get(channel).is_some_and(|plane| plane.size == 1)
+    }
+
     /// Adds the samples of MCUs that follow each other from `row` and `column` on; `blocks` are those of an MCU for each of
     /// `channels`, in order. MCUs outside the part are skipped.
     pub(crate) fn add(&mut self, channels: &[usize], row: u32, column: u32, coefficients: &[Block]) {

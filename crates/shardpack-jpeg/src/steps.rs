@@ -4,7 +4,7 @@
 //!
 //! Source: ITU-T T.81, F.2.2.1 and F.2.2.2 (values of DC and AC codes).
 
-use crate::huffman::{Codes, LOOK, LOOKS, Lookup};
+use crate::huffman::{Codes, LOOK, LOOKS, Lookup, Several};
 
 /// A step in one number: the value in the upper 16 bits, then the number of bits, then the coefficients passed, in 8 bits
 /// each. If the value is too long for a lookup, the number of bits is 0, and the upper 16
@@ -117,16 +117,19 @@ impl Pair {
 /// Tables of an image: DC and AC for each of four channels.
 const TABLES: usize = 8;
 
+/// The bit in the name of a table whose steps pass several coefficients, beside the name of the table with their values.
+pub(crate) const PASSING: u32 = (TABLES * LOOKS) as u32;
+
 /// The steps of all Huffman tables of an image. A table is named by the place of its first step.
 pub(crate) struct Steps {
-    short: Box<[Step; TABLES * LOOKS]>,
+    short: Box<[Step; 2 * TABLES * LOOKS]>,
     pairs: Box<[Pair; TABLES * LOOKS]>,
     lookups: Vec<(Lookup, bool)>,
 }
 
 impl Steps {
     pub(crate) fn new() -> Self {
-        let (short, pairs) = (Box::new([Step::NONE; TABLES * LOOKS]), Box::new([Pair::NONE; TABLES * LOOKS]));
+        let (short, pairs) = (Box::new([Step::NONE; 2 * TABLES * LOOKS]), Box::new([Pair::NONE; TABLES * LOOKS]));
         Self { short, pairs, lookups: Vec::with_capacity(TABLES) }
     }
 
@@ -155,6 +158,18 @@ impl Steps {
         });
         self.lookups.push((Lookup::new(codes), is_dc));
         Some(first as u32)
+    }
+
+    /// Makes the table that passes the coefficients of `table`, for AC codes, without their values: a step is as many codes as a
+    /// lookup has. It may go beyond a block, which [`Self::alone`] never does. Returns its name.
+    pub(crate) fn add_passing(&mut self, table: u32) -> u32 {
+        let (number, first) = (table as usize / LOOKS, (table | PASSING) as usize);
+        let Some((lookup, _)) = self.lookups.get(number) else { return table };
+        for (looked, step) in self.short[first..first + LOOKS].iter_mut().enumerate() {
+            let Several { bits, passed, is_end } = lookup.several(looked);
+            *step = Step::new(0, bits, passed + if is_end { END } else { 0 });
+        }
+        table | PASSING
     }
 
     /// Makes the pairs of all tables for AC codes, for [`Self::pair`].
@@ -190,7 +205,14 @@ impl Steps {
     /// begins so. Bits of `table` above all tables are ignored.
     #[inline(always)]
     pub(crate) fn short(&self, table: u32, bits: u64) -> Step {
-        self.short[(table as usize + (bits >> (64 - LOOK)) as usize) % (TABLES * LOOKS)]
+        self.short[(table as usize + (bits >> (64 - LOOK)) as usize) % (2 * TABLES * LOOKS)]
+    }
+
+    /// The step of `table`, or of the table whose coefficients it passes; `None` if no code begins so. At least 31 bits are valid.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn alone(&self, table: u32, bits: u64) -> Option<Step> {
+        self.next(table % PASSING, bits)
     }
 
     /// As `short`, for any step; `None` if no code begins so. At least 31 bits are valid.
@@ -273,5 +295,34 @@ mod tests {
             assert_eq!(pair.values(), [first.value(), value], "{looked:b}");
             assert_eq!((pair.bits(), pair.passed()), ([first.bits(), bits], [first.passed(), passed]), "{looked:b}");
         }
+    }
+
+    #[test]
+    fn a_passing_step_is_all_codes_that_a_lookup_has() {
+        let mut steps = Steps::new();
+        let symbols = [0x02, 0x00, 0xF0, 0x35, 0x1F, 0x0A];
+        let table = steps.add(&codes(&symbols), false).unwrap();
+        let passing = steps.add_passing(table);
+        let (mut several, mut ends) = (0, 0);
+        for looked in 0..1_u64 << LOOK {
+            // Values do not matter, so they may end behind the lookup.
+            let bits = looked << (64 - LOOK);
+            let step = steps.short(passing, bits);
+            assert_eq!(steps.alone(passing, bits), steps.next(table, bits), "{looked:b}");
+            let (mut read, mut passed, mut count) = (0, 0, 0);
+            while let Some(one) = steps.next(table, bits << read).filter(|_| read < LOOK && passed < END) {
+                // Code number n has n + 1 bits.
+                let symbol = (bits << read).leading_ones();
+                if read + symbol + 1 > LOOK || passed + one.passed() % END >= 64 {
+                    break;
+                }
+                (read, passed, count) = (read + one.bits(), passed + one.passed(), count + 1);
+            }
+            assert_eq!((step.bits(), step.passed(), step.value()), (read, passed, 0), "{looked:b}");
+            assert_eq!(step.is_long(), count == 0, "{looked:b}");
+            several += u32::from(count > 1);
+            ends += u32::from(passed > END);
+        }
+        assert!(several > 1000 && ends > 100, "{several} {ends}");
     }
 }

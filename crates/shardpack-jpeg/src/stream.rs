@@ -30,7 +30,7 @@ impl Skipper {
 pub(crate) struct Tables<'a> {
     pub(crate) mcu: &'a Mcu,
     pub(crate) steps: &'a Steps,
-    /// One for each block.
+    /// One for each block; none if no block is skipped.
     pub(crate) skip: &'a [&'a Skipper],
 }
 
@@ -97,10 +97,8 @@ impl Stream<'_> {
         for _ in 0..count {
             self.start()?;
             for (unit, skip) in tables.mcu.units().iter().zip(tables.skip) {
-                self.bits.fill();
-                let change = skip.dc.difference(&mut self.bits, 15)?;
+                let change = skip_block(&mut self.bits, skip)?;
                 self.predict(unit.channel, change)?;
-                skip.ac.block(&mut self.bits).ok()?;
             }
         }
         Some(())
@@ -109,9 +107,12 @@ impl Stream<'_> {
     #[inline(always)]
     fn decode(&mut self, tables: Tables, blocks: &mut [Block]) -> Option<()> {
         self.start()?;
-        for (unit, block) in tables.mcu.units().iter().zip(blocks) {
-            let change = decode_block(&mut self.bits, tables.steps, unit, block)?;
-            block[0] = self.predict(unit.channel, change.into())? as i16;
+        for (number, (unit, block)) in tables.mcu.units().iter().zip(blocks).enumerate() {
+            let change = match tables.skip.get(number) {
+                Some(skip) if unit.is_mean => skip_block(&mut self.bits, skip)?,
+                _ => decode_block(&mut self.bits, tables.steps, unit, block)?.into(),
+            };
+            block[0] = self.predict(unit.channel, change)? as i16;
         }
         Some(())
     }
@@ -128,6 +129,15 @@ impl Stream<'_> {
     fn check(&self) -> Option<()> {
         (!self.bits.is_over()).then_some(())
     }
+}
+
+/// Skips a block; returns its DC difference.
+#[inline(always)]
+fn skip_block(bits: &mut Bits, skip: &Skipper) -> Option<i32> {
+    bits.fill();
+    let change = skip.dc.difference(bits, 15)?;
+    skip.ac.block(bits).ok()?;
+    Some(change)
 }
 
 /// Decodes a block; returns its DC difference.
