@@ -15,6 +15,7 @@ DIFFERENT = 32
 
 #: Each row as steps of a module: the names and arguments are the same in both.
 ROWS = {
+    "none: RandomInvert(0.0)": lambda m: [m.RandomInvert(0.0)],
     "ColorJitter(brightness)": lambda m: [m.ColorJitter(brightness=(0.5, 1.5))],
     "ColorJitter(contrast)": lambda m: [m.ColorJitter(contrast=(0.5, 1.5))],
     "ColorJitter(saturation)": lambda m: [m.ColorJitter(saturation=(0.5, 1.5))],

@@ -124,17 +124,21 @@ pub fn augment(py: Python<'_>, pixels: &[u8], pipeline: &str, key: u64) -> PyRes
     let augmented = detached(py, || {
         let request: TransformRequest =
             serde_json::from_str(pipeline).map_err(|error| Error::usage(format!("a pipeline: {error}")))?;
-        let (transform, mut pixels) = (request.transform()?, pixels.to_vec());
+        let transform = request.transform()?;
         let size = transform.options().cut.size();
         let (height, width) = (size.height as usize, size.width as usize);
         let (mut worker, mut drawn) = (Worker::new(Limits::default()), Vec::new());
-        for (number, image) in (0..).zip(pixels.chunks_mut(height * width * 4)) {
-            let adjustments = worker.augment(&transform, key.wrapping_add(number), image);
+        let mut augmented = Vec::with_capacity(pixels.len());
+        // Each image is copied just before it is augmented, so its pixels are in the cache, as those of a crop are.
+        for (number, image) in (0..).zip(pixels.chunks(height * width * 4)) {
+            let from = augmented.len();
+            augmented.extend_from_slice(image);
+            let adjustments = worker.augment(&transform, key.wrapping_add(number), &mut augmented[from..]);
             let adjustments = adjustments.map_err(|refused| Error::usage(refused.to_string()))?;
             drawn.push(adjustments.iter().map(|one| format!("{one:?}")).collect());
         }
         let shape = vec![drawn.len(), height, width, 4];
-        Ok::<_, Error>((Array::shaped(pixels, "|u1", shape), drawn))
+        Ok::<_, Error>((Array::shaped(augmented, "|u1", shape), drawn))
     });
     augmented?.or_raise(py)
 }
