@@ -317,12 +317,12 @@ fn two(block: &Block, steps: &Block) -> [[u8; 2]; 2] {
     // Loops over all columns become vectors; closures on arrays would be calls.
     let (mut even, mut odd, mut weights) = ([0_i32; 8], [0_i32; 8], [0; 8]);
     let number = |row: usize, column: usize| block[row * 8 + column].wrapping_mul(steps[row * 8 + column]);
-    for column in 0..8 {
-        even[column] = i32::from(number(0, column)) << (CONST_BITS + 2);
+    for (column, even) in even.iter_mut().enumerate() {
+        *even = i32::from(number(0, column)) << (CONST_BITS + 2);
     }
     for (row, weight) in ODD {
-        for column in 0..8 {
-            odd[column] = odd[column].wrapping_add(i32::from(number(row, column)) * i32::from(weight));
+        for (column, odd) in odd.iter_mut().enumerate() {
+            *odd = odd.wrapping_add(i32::from(number(row, column)) * i32::from(weight));
         }
         weights[row] = i32::from(weight);
     }
