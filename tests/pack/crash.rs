@@ -91,21 +91,20 @@ fn a_pack_killed_at_any_moment_goes_on_to_the_same_bytes() {
     let all = sweep::points(50, 20);
     while moments < all {
         moments += 1;
-        // Two of three kills fall anywhere in the pack; every third falls soon after the first write or right before the end.
-        let wait = takes.mul_f64(rng.below(1000) as f64 / 1000.0);
+        // Every fourth kill falls at any time from the start on. The others wait for any number of shards, so that a machine that is
+        // slower than before is killed while packing, too, and then for a part of the time that a shard takes.
+        let part = rng.below(1000) as f64 / 1000.0;
         let mut child = spawn(&bench.src(), &dst, &SHARDS);
         let began = Instant::now();
-        match moments % 3 {
-            0 => {
-                let wanted = rng.below(31) as usize;
-                wait_for(&mut child, || match wanted {
-                    0 => dst.join(WORK).exists(),
-                    30 => dst.join("BLAKE3SUMS").exists(),
-                    shards => finished(&dst) >= shards,
-                });
-            }
-            _ => thread::sleep(wait),
+        if moments % 4 > 0 {
+            let wanted = rng.below(31) as usize;
+            wait_for(&mut child, || match wanted {
+                0 => dst.join(WORK).exists(),
+                30 => dst.join("BLAKE3SUMS").exists(),
+                shards => finished(&dst) >= shards,
+            });
         }
+        thread::sleep(takes.mul_f64(if moments % 4 > 0 { part / 30.0 } else { part }));
         child.kill().unwrap();
         let was_killed = child.wait().unwrap().signal() == Some(9);
         if was_killed {
