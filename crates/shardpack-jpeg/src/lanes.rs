@@ -13,11 +13,11 @@ use crate::{
     bits::has_ff,
     memory::reserve,
     simd::{Block, Level, Vector, by_level},
-    steps::{END, PASSING, Steps},
+    steps::{END, PASSING, Step, Steps},
 };
 
-/// Lanes in lockstep: the fastest number on two processors. Pairs of steps, as `stream` looks them up, are slower in lanes: other lanes fill the time
-/// that a pair saves.
+/// Lanes in lockstep: the fastest number on two processors. Pairs of steps, as `stream` looks them up, are slower in lanes: other
+/// lanes fill the time that a pair saves. The number of instructions of a step decides, so a word of bits is loaded once in four.
 pub(crate) const LANES: usize = 3;
 
 /// Zeros behind the bytes of a segment: what a step may read at the last bit.
@@ -76,6 +76,8 @@ pub(crate) struct Mcu {
     units: [Unit; 10],
     turns: [Turn; 16],
     count: usize,
+    /// Whether a block's table passes several codes at a time.
+    passes: bool,
 }
 
 impl Mcu {
@@ -88,7 +90,7 @@ impl Mcu {
             let state = |table: State, block: usize| Turn::from(table | (block as u32) << UNIT);
             *turn = state(unit.ac, at) | state(blocks[next].dc, next) << 32;
         }
-        Some(Self { units, turns, count: blocks.len() })
+        Some(Self { units, turns, count: blocks.len(), passes: blocks.iter().any(|unit| unit.is_mean) })
     }
 
     pub(crate) fn units(&self) -> &[Unit] {
@@ -317,58 +319,89 @@ by_level! {
 
 #[inline(always)]
 fn together<V: Vector>(lanes: &mut [Lane; LANES], memory: &mut Memory, mcu: &Mcu, steps: &Steps, is_wrong: &mut bool) {
-    *is_wrong |= run(lanes.each_mut(), memory, mcu, steps);
+    let lanes = lanes.each_mut();
+    *is_wrong |= match mcu.passes {
+        true => run::<LANES, true>(lanes, memory, mcu, steps).is_none(),
+        false => run::<LANES, false>(lanes, memory, mcu, steps).is_none(),
+    };
 }
 
 #[inline(always)]
 fn alone<V: Vector>(lane: &mut Lane, memory: &mut Memory, mcu: &Mcu, steps: &Steps, is_wrong: &mut bool) {
-    *is_wrong |= run([lane], memory, mcu, steps);
+    *is_wrong |= match mcu.passes {
+        true => run::<1, true>([lane], memory, mcu, steps).is_none(),
+        false => run::<1, false>([lane], memory, mcu, steps).is_none(),
+    };
 }
 
-/// Steps of each lane in turn, until one is at its end or has a wrong code; returns whether one has. Each lane has a block left.
-///
-/// The end of a block is a choice of values, never a branch: look at the machine code after a change.
+/// Bits at `bit` and behind it, from the highest on: at least 57 are valid. `None` behind the margin of the last lane.
 #[inline(always)]
-fn run<const N: usize>(lanes: [&mut Lane; N], memory: &mut Memory, mcu: &Mcu, steps: &Steps) -> bool {
-    let (bytes, coefficients) = (memory.bytes.as_slice(), memory.coefficients.as_mut_slice());
-    let (mut bit, mut block, mut last_block) = ([0; N], [0; N], [0; N]);
+fn word(bytes: &[u8], bit: usize) -> Option<u64> {
+    let byte = bit >> 3;
+    let word = bytes.get(byte..byte + 8)?.first_chunk()?;
+    Some(u64::from_be_bytes(*word) << (bit & 7))
+}
+
+/// The only step at `bit`, and the bits behind it.
+#[cold]
+#[inline(never)]
+fn step_alone(bytes: &[u8], bit: usize, steps: &Steps, state: State) -> Option<(Step, u64)> {
+    let step = steps.alone(state, word(bytes, bit)?)?;
+    Some((step, word(bytes, bit + step.bits() as usize)?))
+}
+
+/// Steps of each lane in turn, until one is at its end or has a wrong code; `None` if one has. Each lane has a block left.
+///
+/// `PASSES` is whether a table passes several codes. The end of a block is a choice of values, never a branch: look at the machine
+/// code after a change.
+#[inline(always)]
+fn run<const N: usize, const PASSES: bool>(
+    lanes: [&mut Lane; N],
+    memory: &mut Memory,
+    mcu: &Mcu,
+    steps: &Steps,
+) -> Option<()> {
+    let (bytes, coefficients) = (memory.bytes.as_slice(), memory.coefficients.as_flattened_mut());
+    let (mut bit, mut first, mut end, mut words) = ([0; N], [0; N], [0; N], [0; N]);
     let (mut state, mut passed, mut wrong) = ([0; N], [0; N], 0_u8);
     for (at, lane) in lanes.iter().enumerate() {
-        (bit[at], block[at], last_block[at]) = (lane.bit, lane.block, lane.last_block);
+        (bit[at], first[at], end[at]) = (lane.bit, lane.block * 64, lane.last_block * 64);
         (state[at], passed[at]) = (lane.state, lane.passed);
     }
+    // A word has four lookups of 11 bits, or two of 11 bits with a value behind them.
+    let steps_of_word = if PASSES { 2 } else { 4 };
     'steps: loop {
         for at in 0..N {
-            let byte = bit[at] >> 3;
-            let Some(word) = bytes.get(byte..byte + 8).and_then(|word| word.first_chunk()) else { return true };
-            let bits = u64::from_be_bytes(*word) << (bit[at] & 7);
-            let mut step = steps.short(state[at], bits);
-            // Several codes that pass the end of a block: bit 6 of their coefficients, beside the bit of the table.
-            let is_beyond = (passed[at] + step.passed()) << BIT_6 & state[at] & PASSING != 0;
-            if step.is_long() | is_beyond {
-                let Some(alone) = steps.alone(state[at], bits) else { return true };
-                step = alone;
-            }
-            let turn = mcu.turns[(state[at] >> UNIT & 15) as usize];
-            let now = passed[at] + step.passed();
-            let position = POSITIONS[now as usize & 255];
-            bit[at] += step.bits() as usize;
-            wrong |= position;
-            coefficients[block[at]][usize::from(position & 63)] = step.value();
-            let is_end = now >= 64;
-            block[at] += usize::from(is_end);
-            passed[at] = select_unpredictable(is_end, 0, now);
-            state[at] = select_unpredictable(is_end, (turn >> 32) as State, turn as State);
+            words[at] = word(bytes, bit[at])?;
         }
-        for at in 0..N {
-            if block[at] == last_block[at] {
+        for _ in 0..steps_of_word {
+            for at in 0..N {
+                let mut step = steps.short(state[at], words[at]);
+                words[at] <<= step.bits();
+                // Several codes that pass the end of a block: bit 6 of their coefficients, beside the bit of the table.
+                let is_beyond = PASSES && (passed[at] + step.passed()) << BIT_6 & state[at] & PASSING != 0;
+                if step.is_long() | is_beyond {
+                    (step, words[at]) = step_alone(bytes, bit[at], steps, state[at])?;
+                }
+                let now = passed[at] + step.passed();
+                let position = POSITIONS[now as usize & 255];
+                bit[at] += step.bits() as usize;
+                wrong |= position;
+                *coefficients.get_mut(first[at] + usize::from(position & 63))? = step.value();
+                let is_end = now >= 64;
+                let turn = mcu.turns[(state[at] >> UNIT & 15) as usize];
+                first[at] = select_unpredictable(is_end, first[at] + 64, first[at]);
+                passed[at] = select_unpredictable(is_end, 0, now);
+                state[at] = select_unpredictable(is_end, (turn >> 32) as State, turn as State);
+            }
+            if (0..N).any(|at| first[at] == end[at]) {
                 break 'steps;
             }
         }
     }
     for (at, lane) in lanes.into_iter().enumerate() {
-        (lane.bit, lane.block) = (bit[at], block[at]);
+        (lane.bit, lane.block) = (bit[at], first[at] / 64);
         (lane.state, lane.passed) = (state[at], passed[at]);
     }
-    wrong & OVER != 0
+    (wrong & OVER == 0).then_some(())
 }

@@ -6,7 +6,7 @@
 
 use crate::huffman::{Codes, LOOK, LOOKS, Lookup, Several};
 
-/// A step in one number: the value in the upper 16 bits, then the number of bits, then the coefficients passed, in 8 bits
+/// A step in one number: the value in the upper 16 bits, then the coefficients passed, then the number of bits, in 8 bits
 /// each. If the value is too long for a lookup, the number of bits is 0, and the upper 16
 /// bits have the lengths of code and value, 8 bits each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,19 +20,19 @@ impl Step {
     const NONE: Step = Step(0);
 
     fn new(value: i16, bits: u32, passed: u32) -> Self {
-        Self((value as u16 as u32) << 16 | bits << 8 | passed)
+        Self((value as u16 as u32) << 16 | passed << 8 | bits)
     }
 
     /// A step whose value is too long for a lookup, by its symbol and the bits of its code; [`Self::NONE`] for a value of more than 15 bits.
     fn unread(symbol: u8, length: u32, is_dc: bool) -> Self {
         let (run, size) = run_and_size(symbol, is_dc);
-        if size > 15 { Self::NONE } else { Self((length << 8 | size) << 16 | (run + 1)) }
+        if size > 15 { Self::NONE } else { Self((length << 8 | size) << 16 | (run + 1) << 8) }
     }
 
     /// Whether the step is too long for a lookup, or its bits are not a code.
     #[inline(always)]
     pub(crate) fn is_long(self) -> bool {
-        self.0 & 0xFF00 == 0
+        self.0 & 0xFF == 0
     }
 
     #[inline(always)]
@@ -42,13 +42,13 @@ impl Step {
 
     #[inline(always)]
     pub(crate) fn bits(self) -> u32 {
-        self.0 >> 8 & 0xFF
+        self.0 & 0xFF
     }
 
     /// Coefficients up to and with this one.
     #[inline(always)]
     pub(crate) fn passed(self) -> u32 {
-        self.0 & 0xFF
+        self.0 >> 8 & 0xFF
     }
 
     /// The step that the code of `length` bits for `symbol` begins, with the bits behind the code at the top of `rest`. `None`
@@ -209,8 +209,6 @@ impl Steps {
     }
 
     /// The step of `table`, or of the table whose coefficients it passes; `None` if no code begins so. At least 31 bits are valid.
-    #[cold]
-    #[inline(never)]
     pub(crate) fn alone(&self, table: u32, bits: u64) -> Option<Step> {
         self.next(table % PASSING, bits)
     }
@@ -228,7 +226,7 @@ impl Steps {
         let Step(step @ 1..) = self.short(table, bits) else { return self.find(table, bits) };
         let (length, size) = (step >> 24, step >> 16 & 0xFF);
         // Others are not made.
-        (1..=15).contains(&size).then(|| Step::of_value(length, size, step & 0xFF, bits << length))
+        (1..=15).contains(&size).then(|| Step::of_value(length, size, step >> 8 & 0xFF, bits << length))
     }
 
     fn find(&self, table: u32, bits: u64) -> Option<Step> {
