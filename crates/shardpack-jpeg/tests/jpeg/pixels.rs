@@ -155,6 +155,26 @@ fn a_dc_value_that_8_bits_cannot_give_is_refused_by_every_way() {
     }
 }
 
+#[test]
+fn a_table_that_lies_changes_no_mean_of_a_block() {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/jpegs/pixels");
+    let level = *Level::all().last().unwrap();
+    for name in ["420-33x17.jpg", "444-restart-3B.jpg", "410-100.jpg", "grey.jpg"] {
+        let jpeg = std::fs::read(fixtures.join(name)).unwrap();
+        let (width, height) = size(&jpeg);
+        // Of a part, all predictors may be wrong by the same number: only the checksums of the file of tables find that.
+        let whole = Rect { x: 0, y: 0, width, height };
+        let table = scan(&jpeg, NonZeroU16::new(2).unwrap()).unwrap();
+        let (_, expected) = region(level, &jpeg, None, whole, 8).unwrap();
+        for bit in (0..table.len() * 8).step_by(3) {
+            let mut lie = table.clone();
+            lie[bit / 8] ^= 1 << (bit % 8);
+            let (_, pixels) = region(level, &jpeg, Some(&lie), whole, 8).unwrap();
+            assert!(pixels == expected, "{name} bit {bit}");
+        }
+    }
+}
+
 /// The offsets of the scans' headers, and of the end marker.
 fn scans(jpeg: &[u8]) -> Vec<usize> {
     let markers = jpeg.windows(2).enumerate().filter(|(_, pair)| matches!(pair, [0xFF, 0xC4 | 0xDA | 0xD9]));
