@@ -199,21 +199,19 @@ impl Decoder {
 fn mcu(head: &Head, steps: &mut Steps, planes: &Planes) -> Option<Mcu> {
     steps.clear();
     let mut units = Vec::with_capacity(10);
-    let mut known: Vec<(*const Codes, u32)> = Vec::with_capacity(8);
+    let mut known: Vec<([*const Codes; 2], u32)> = Vec::with_capacity(4);
     for (number, channel, dc, ac) in head.codes() {
-        let mut table = |codes: &Codes, is_dc: bool| match known.iter().find(|one| std::ptr::eq(one.0, codes)) {
-            Some((_, table)) => Some(*table),
-            None => {
-                let table = steps.add(codes, is_dc)?;
-                known.push((codes, table));
-                Some(table)
-            }
+        let codes: [*const Codes; 2] = [dc, ac];
+        let mut tables = match known.iter().find(|known| known.0 == codes) {
+            Some((_, tables)) => *tables,
+            None => steps.add(dc, ac)?,
         };
-        let (dc, mut ac, is_mean) = (table(dc, true)?, table(ac, false)?, planes.is_mean(number));
+        known.push((codes, tables));
+        let is_mean = planes.is_mean(number);
         if is_mean {
-            ac = steps.add_passing(ac);
+            tables = steps.add_passing(tables);
         }
-        let unit = Unit { dc, ac, channel: number, is_mean };
+        let unit = Unit { tables, channel: number, is_mean };
         units.extend(std::iter::repeat_n(unit, channel.blocks()));
     }
     Mcu::new(&units)
@@ -224,9 +222,8 @@ fn skippers(head: &Head, mcu: &Mcu) -> (Vec<Skipper>, Vec<usize>) {
     let of_blocks = head.codes().flat_map(|(_, channel, dc, ac)| std::iter::repeat_n((dc, ac), channel.blocks()));
     let (mut known, mut skippers) = (Vec::new(), Vec::new());
     let number = |(unit, (dc, ac)): (&Unit, (&Codes, &Codes))| {
-        let tables = (unit.dc, unit.ac);
-        known.iter().position(|of| *of == tables).unwrap_or_else(|| {
-            known.push(tables);
+        known.iter().position(|of| *of == unit.tables).unwrap_or_else(|| {
+            known.push(unit.tables);
             skippers.push(Skipper::new(dc, ac));
             known.len() - 1
         })

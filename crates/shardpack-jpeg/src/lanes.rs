@@ -13,11 +13,11 @@ use crate::{
     bits::has_ff,
     memory::reserve,
     simd::{Block, Level, Vector, by_level},
-    steps::{END, PASSING, Step, Steps},
+    steps::{AC, END, PASSING, Step, Steps},
 };
 
 /// Lanes in lockstep: the fastest number on two processors. Pairs of steps, as `stream` looks them up, are slower in lanes: other
-/// lanes fill the time that a pair saves. The number of instructions of a step decides, so a word of bits is loaded once in four.
+/// lanes fill the time that a pair saves. The number of instructions of a step decides, so a word of bits is loaded once in five.
 pub(crate) const LANES: usize = 3;
 
 /// Zeros behind the bytes of a segment: what a step may read at the last bit.
@@ -29,9 +29,9 @@ pub(crate) fn longest(mcus: u32, blocks: u64) -> u64 {
 }
 
 /// Natural position of the last coefficient of a step, by the number of coefficients passed; an end of a block stands for its
-/// last one, which is still 0. [`OVER`] is set if a block has too many.
-const POSITIONS: [u8; 256] = positions();
-const OVER: u8 = 0x80;
+/// last one, which is still 0. [`OVER`], behind the coefficients of all lanes, if a block has too many.
+static POSITIONS: [u32; 256] = positions();
+const OVER: u32 = 1 << 31;
 
 /// Natural order of a block's coefficients. Source: ITU-T T.81, Figure A.6.
 pub(crate) const ZIGZAG: [u8; 64] = [
@@ -40,11 +40,11 @@ pub(crate) const ZIGZAG: [u8; 64] = [
     47, 55, 62, 63,
 ];
 
-const fn positions() -> [u8; 256] {
+const fn positions() -> [u32; 256] {
     let mut all = [63; 256];
     let mut passed = 1;
     while passed < END as usize {
-        all[passed] = if passed <= 64 { ZIGZAG[passed - 1] } else { 63 | OVER };
+        all[passed] = if passed <= 64 { ZIGZAG[passed - 1] as u32 } else { OVER };
         passed += 1;
     }
     all
@@ -53,9 +53,8 @@ const fn positions() -> [u8; 256] {
 /// A block of an MCU.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Unit {
-    /// Its tables.
-    pub(crate) dc: u32,
-    pub(crate) ac: u32,
+    /// The name of its tables.
+    pub(crate) tables: u32,
     pub(crate) channel: usize,
     /// Only its DC value is needed.
     pub(crate) is_mean: bool,
@@ -63,18 +62,16 @@ pub(crate) struct Unit {
 
 /// The table of a step in the lower bits, and above [`UNIT`] the number of its block in the MCU.
 type State = u32;
-const UNIT: u32 = 16;
+const UNIT: u32 = 28;
 
 /// Shift from bit 6 to the bit of [`PASSING`].
 const BIT_6: u32 = PASSING.trailing_zeros() - 6;
 
-/// The next states: within the block in the lower half, behind the block in the upper half.
-type Turn = u64;
-
 /// The blocks of an MCU, in order.
 pub(crate) struct Mcu {
     units: [Unit; 10],
-    turns: [Turn; 16],
+    /// The state behind each block; it is [`AC`] that the state within a block adds to the one before.
+    behind: [State; 16],
     count: usize,
     /// Whether a block's table passes several codes at a time.
     passes: bool,
@@ -83,14 +80,13 @@ pub(crate) struct Mcu {
 impl Mcu {
     /// `None` for no blocks, or more than 10 (ITU-T T.81, B.2.3).
     pub(crate) fn new(blocks: &[Unit]) -> Option<Self> {
-        let (mut units, mut turns) = ([Unit::default(); 10], [0; 16]);
+        let (mut units, mut behind) = ([Unit::default(); 10], [0; 16]);
         units.get_mut(..blocks.len()).filter(|_| !blocks.is_empty())?.copy_from_slice(blocks);
-        for (at, (unit, turn)) in blocks.iter().zip(&mut turns).enumerate() {
-            let next = (at + 1) % blocks.len();
-            let state = |table: State, block: usize| Turn::from(table | (block as u32) << UNIT);
-            *turn = state(unit.ac, at) | state(blocks[next].dc, next) << 32;
+        for (at, behind) in (1..).zip(&mut behind[..blocks.len()]) {
+            let next = at % blocks.len();
+            *behind = blocks[next].tables | (next as State) << UNIT;
         }
-        Some(Self { units, turns, count: blocks.len(), passes: blocks.iter().any(|unit| unit.is_mean) })
+        Some(Self { units, behind, count: blocks.len(), passes: blocks.iter().any(|unit| unit.is_mean) })
     }
 
     pub(crate) fn units(&self) -> &[Unit] {
@@ -215,6 +211,9 @@ impl Memory {
         self.blocks_of_lane = (largest as usize).checked_mul(mcu.count)?;
         let lanes = segments.len().min(LANES);
         let (bytes, blocks) = (self.bytes_of_lane.checked_mul(lanes)?, self.blocks_of_lane.checked_mul(lanes)?);
+        if blocks >= OVER as usize / 64 {
+            return None;
+        }
         reserve(&mut self.bytes, bytes);
         self.bytes.resize(bytes, 0);
         reserve(&mut self.coefficients, blocks);
@@ -236,7 +235,7 @@ impl Memory {
             block: first_block,
             first_block,
             last_block,
-            state: mcu.units[0].dc,
+            state: mcu.units[0].tables,
             passed: 0,
             segment: Some(segment),
         })
@@ -334,20 +333,30 @@ fn alone<V: Vector>(lane: &mut Lane, memory: &mut Memory, mcu: &Mcu, steps: &Ste
     };
 }
 
-/// Bits at `bit` and behind it, from the highest on: at least 57 are valid. `None` behind the margin of the last lane.
+/// Bits from `skipped` bits behind a byte on, 0 to 7, from the highest on, at least 56; then a 1, and zeros: as many as bits were
+/// shifted out since the byte. `None` behind the margin of the last lane.
 #[inline(always)]
-fn word(bytes: &[u8], bit: usize) -> Option<u64> {
-    let byte = bit >> 3;
+fn word(bytes: &[u8], byte: usize, skipped: u32) -> Option<u64> {
     let word = bytes.get(byte..byte + 8)?.first_chunk()?;
-    Some(u64::from_be_bytes(*word) << (bit & 7))
+    Some((u64::from_be_bytes(*word) | 1) << (skipped & 7))
 }
 
-/// The only step at `bit`, and the bits behind it.
+/// The first step of a word, which a lookup found to be `step`, and the byte and the word behind it.
 #[cold]
 #[inline(never)]
-fn step_alone(bytes: &[u8], bit: usize, steps: &Steps, state: State) -> Option<(Step, u64)> {
-    let step = steps.alone(state, word(bytes, bit)?)?;
-    Some((step, word(bytes, bit + step.bits() as usize)?))
+fn step_alone<const PASSES: bool>(
+    bytes: &[u8],
+    (byte, before): (usize, u64),
+    steps: &Steps,
+    (state, step): (State, Step),
+) -> Option<(Step, usize, u64)> {
+    let skipped = before.trailing_zeros();
+    let (byte, skipped) = (byte + (skipped >> 3) as usize, skipped & 7);
+    let bits = word(bytes, byte, skipped)?;
+    let step = if PASSES { steps.alone(state, bits)? } else { steps.long(step, state, bits)? };
+    let skipped = skipped + step.bits();
+    let (byte, skipped) = (byte + (skipped >> 3) as usize, skipped & 7);
+    Some((step, byte, word(bytes, byte, skipped)?))
 }
 
 /// Steps of each lane in turn, until one is at its end or has a wrong code; `None` if one has. Each lane has a block left.
@@ -362,37 +371,39 @@ fn run<const N: usize, const PASSES: bool>(
     steps: &Steps,
 ) -> Option<()> {
     let (bytes, coefficients) = (memory.bytes.as_slice(), memory.coefficients.as_flattened_mut());
-    let (mut bit, mut first, mut end, mut words) = ([0; N], [0; N], [0; N], [0; N]);
-    let (mut state, mut passed, mut wrong) = ([0; N], [0; N], 0_u8);
+    let (mut byte, mut first, mut end, mut words) = ([0; N], [0; N], [0; N], [0_u64; N]);
+    let (mut state, mut passed) = ([0; N], [0; N]);
     for (at, lane) in lanes.iter().enumerate() {
-        (bit[at], first[at], end[at]) = (lane.bit, lane.block * 64, lane.last_block * 64);
+        (byte[at], words[at]) = (lane.bit >> 3, 1 << (lane.bit & 7));
+        (first[at], end[at]) = (lane.block * 64, lane.last_block * 64);
         (state[at], passed[at]) = (lane.state, lane.passed);
     }
-    // A word has four lookups of 11 bits, or two of 11 bits with a value behind them.
-    let steps_of_word = if PASSES { 2 } else { 4 };
+    // A word has five lookups of 11 bits, or two of 11 bits with a value behind them.
+    let steps_of_word = if PASSES { 2 } else { 5 };
     'steps: loop {
         for at in 0..N {
-            words[at] = word(bytes, bit[at])?;
+            let skipped = words[at].trailing_zeros();
+            byte[at] += (skipped >> 3) as usize;
+            words[at] = word(bytes, byte[at], skipped)?;
         }
         for _ in 0..steps_of_word {
             for at in 0..N {
-                let mut step = steps.short(state[at], words[at]);
-                words[at] <<= step.bits();
+                let before = words[at];
+                let mut step = steps.short(state[at], before);
+                words[at] = before << step.bits();
                 // Several codes that pass the end of a block: bit 6 of their coefficients, beside the bit of the table.
                 let is_beyond = PASSES && (passed[at] + step.passed()) << BIT_6 & state[at] & PASSING != 0;
                 if step.is_long() | is_beyond {
-                    (step, words[at]) = step_alone(bytes, bit[at], steps, state[at])?;
+                    (step, byte[at], words[at]) =
+                        step_alone::<PASSES>(bytes, (byte[at], before), steps, (state[at], step))?;
                 }
                 let now = passed[at] + step.passed();
                 let position = POSITIONS[now as usize & 255];
-                bit[at] += step.bits() as usize;
-                wrong |= position;
-                *coefficients.get_mut(first[at] + usize::from(position & 63))? = step.value();
-                let is_end = now >= 64;
-                let turn = mcu.turns[(state[at] >> UNIT & 15) as usize];
+                *coefficients.get_mut(first[at] + position as usize)? = step.value();
+                let (is_end, unit) = (now >= 64, (state[at] >> UNIT) as usize);
                 first[at] = select_unpredictable(is_end, first[at] + 64, first[at]);
                 passed[at] = select_unpredictable(is_end, 0, now);
-                state[at] = select_unpredictable(is_end, (turn >> 32) as State, turn as State);
+                state[at] = select_unpredictable(is_end, mcu.behind[unit], state[at] | AC);
             }
             if (0..N).any(|at| first[at] == end[at]) {
                 break 'steps;
@@ -400,8 +411,8 @@ fn run<const N: usize, const PASSES: bool>(
         }
     }
     for (at, lane) in lanes.into_iter().enumerate() {
-        (lane.bit, lane.block) = (bit[at], first[at] / 64);
+        (lane.bit, lane.block) = (byte[at] * 8 + words[at].trailing_zeros() as usize, first[at] / 64);
         (lane.state, lane.passed) = (state[at], passed[at]);
     }
-    (wrong & OVER == 0).then_some(())
+    Some(())
 }

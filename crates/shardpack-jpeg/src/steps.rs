@@ -117,30 +117,45 @@ impl Pair {
 /// Tables of an image: DC and AC for each of four channels.
 const TABLES: usize = 8;
 
-/// The bit in the name of a table whose steps pass several coefficients, beside the name of the table with their values.
+/// The bit in the name of two tables that stands for the one for AC codes.
+pub(crate) const AC: u32 = (TABLES / 2 * LOOKS) as u32;
+
+/// The bit in the name of tables whose steps for AC codes pass several coefficients, beside the name of those with their values.
 pub(crate) const PASSING: u32 = (TABLES * LOOKS) as u32;
 
-/// The steps of all Huffman tables of an image. A table is named by the place of its first step.
+/// The steps of all Huffman tables of an image: for each channel, or several channels with the same codes, a table for DC codes and
+/// one for AC codes. The place of the first step for DC codes is the name of both.
 pub(crate) struct Steps {
     short: Box<[Step; 2 * TABLES * LOOKS]>,
     pairs: Box<[Pair; TABLES * LOOKS]>,
-    lookups: Vec<(Lookup, bool)>,
+    /// For DC codes, and for AC codes.
+    lookups: Vec<[Lookup; 2]>,
 }
 
 impl Steps {
     pub(crate) fn new() -> Self {
         let (short, pairs) = (Box::new([Step::NONE; 2 * TABLES * LOOKS]), Box::new([Pair::NONE; TABLES * LOOKS]));
-        Self { short, pairs, lookups: Vec::with_capacity(TABLES) }
+        Self { short, pairs, lookups: Vec::with_capacity(TABLES / 2) }
     }
 
     pub(crate) fn clear(&mut self) {
         self.lookups.clear();
     }
 
-    /// Adds a table; `None` if there are too many.
-    pub(crate) fn add(&mut self, codes: &Codes, is_dc: bool) -> Option<u32> {
-        let first = self.lookups.len() * LOOKS;
-        let short = self.short.get_mut(first..first + LOOKS)?;
+    /// Adds tables for DC and AC codes; `None` if there are too many.
+    pub(crate) fn add(&mut self, dc: &Codes, ac: &Codes) -> Option<u32> {
+        let name = self.lookups.len() * LOOKS;
+        if self.lookups.len() == TABLES / 2 {
+            return None;
+        }
+        for (codes, first, is_dc) in [(dc, name, true), (ac, name | AC as usize, false)] {
+            Self::read_ahead(codes, is_dc, &mut self.short[first..first + LOOKS]);
+        }
+        self.lookups.push([Lookup::new(dc), Lookup::new(ac)]);
+        Some(name as u32)
+    }
+
+    fn read_ahead(codes: &Codes, is_dc: bool, short: &mut [Step]) {
         short.fill(Step::NONE);
         codes.each(|code, length, symbol| {
             let (_, size) = run_and_size(symbol, is_dc);
@@ -156,26 +171,27 @@ impl Steps {
                 short[at..at + (1 << free)].fill(step);
             }
         });
-        self.lookups.push((Lookup::new(codes), is_dc));
-        Some(first as u32)
     }
 
-    /// Makes the table that passes the coefficients of `table`, for AC codes, without their values: a step is as many codes as a
-    /// lookup has. It may go beyond a block, which [`Self::alone`] never does. Returns its name.
-    pub(crate) fn add_passing(&mut self, table: u32) -> u32 {
-        let (number, first) = (table as usize / LOOKS, (table | PASSING) as usize);
-        let Some((lookup, _)) = self.lookups.get(number) else { return table };
-        for (looked, step) in self.short[first..first + LOOKS].iter_mut().enumerate() {
+    /// Makes tables that pass the coefficients of AC codes without their values: a step is as many codes as a lookup has. It may
+    /// go beyond a block, which [`Self::alone`] never does. Returns their name.
+    pub(crate) fn add_passing(&mut self, tables: u32) -> u32 {
+        let Some([_, lookup]) = self.lookups.get(tables as usize / LOOKS) else { return tables };
+        let (dc, first) = (tables as usize, tables | PASSING);
+        self.short.copy_within(dc..dc + LOOKS, first as usize);
+        let ac = (first | AC) as usize;
+        for (looked, step) in self.short[ac..ac + LOOKS].iter_mut().enumerate() {
             let Several { bits, passed, is_end } = lookup.several(looked);
             *step = Step::new(0, bits, passed + if is_end { END } else { 0 });
         }
-        table | PASSING
+        first
     }
 
     /// Makes the pairs of all tables for AC codes, for [`Self::pair`].
     pub(crate) fn add_pairs(&mut self) {
-        for number in (0..self.lookups.len()).filter(|number| !self.lookups[*number].1) {
-            let table = number * LOOKS..(number + 1) * LOOKS;
+        for number in 0..self.lookups.len() {
+            let first = number * LOOKS + AC as usize;
+            let table = first..first + LOOKS;
             Self::pair_up(&self.short[table.clone()], &mut self.pairs[table]);
         }
     }
@@ -198,7 +214,7 @@ impl Steps {
     #[inline(always)]
     pub(crate) fn pair(&self, table: u32, bits: u64, fill: impl FnOnce() -> u64) -> Option<Pair> {
         let pair = self.pairs[(table as usize + (bits >> (64 - LOOK)) as usize) % (TABLES * LOOKS)];
-        if pair != Pair::NONE { Some(pair) } else { self.long(table, fill()).map(Pair::single) }
+        if pair != Pair::NONE { Some(pair) } else { self.alone(table, fill()).map(Pair::single) }
     }
 
     /// The step of `table` that these bits, highest first, begin with; [`Step::is_long`] if it is longer than a lookup, or no code
@@ -209,6 +225,8 @@ impl Steps {
     }
 
     /// The step of `table`, or of the table whose coefficients it passes; `None` if no code begins so. At least 31 bits are valid.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn alone(&self, table: u32, bits: u64) -> Option<Step> {
         self.next(table % PASSING, bits)
     }
@@ -217,22 +235,27 @@ impl Steps {
     #[inline(always)]
     pub(crate) fn next(&self, table: u32, bits: u64) -> Option<Step> {
         let step = self.short(table, bits);
-        if step.is_long() { self.long(table, bits) } else { Some(step) }
+        if step.is_long() { self.long(step, table, bits) } else { Some(step) }
     }
 
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn long(&self, table: u32, bits: u64) -> Option<Step> {
-        let Step(step @ 1..) = self.short(table, bits) else { return self.find(table, bits) };
+    /// The step that a lookup of `table` found to be too long; `None` if no code begins so. At least 31 bits are valid.
+    #[inline(always)]
+    pub(crate) fn long(&self, Step(step): Step, table: u32, bits: u64) -> Option<Step> {
+        if step == 0 {
+            return self.find(table, bits);
+        }
         let (length, size) = (step >> 24, step >> 16 & 0xFF);
         // Others are not made.
         (1..=15).contains(&size).then(|| Step::of_value(length, size, step >> 8 & 0xFF, bits << length))
     }
 
+    #[cold]
+    #[inline(never)]
     fn find(&self, table: u32, bits: u64) -> Option<Step> {
-        let (lookup, is_dc) = self.lookups.get(table as usize / LOOKS)?;
-        let (symbol, length) = lookup.find((bits >> 48) as u32)?;
-        Step::of_symbol(symbol, length, bits << length, *is_dc)
+        let is_dc = table & AC == 0;
+        let [dc, ac] = self.lookups.get((table % AC) as usize / LOOKS)?;
+        let (symbol, length) = if is_dc { dc } else { ac }.find((bits >> 48) as u32)?;
+        Step::of_symbol(symbol, length, bits << length, is_dc)
     }
 }
 
@@ -265,8 +288,11 @@ mod tests {
         ];
         for (name, is_dc, bits, count, expected) in rows {
             let mut steps = Steps::new();
-            steps.add(&codes(&[0]), !is_dc).unwrap();
-            let table = steps.add(&ac, is_dc).unwrap();
+            steps.add(&codes(&[0]), &codes(&[0])).unwrap();
+            let table = match is_dc {
+                true => steps.add(&ac, &codes(&[0])).unwrap(),
+                false => steps.add(&codes(&[0]), &ac).unwrap() | AC,
+            };
             let found = steps.next(table, bits << (64 - count));
             assert_eq!(found.map(|step| (step.value(), step.bits(), step.passed())), expected, "{name}");
         }
@@ -275,7 +301,7 @@ mod tests {
     #[test]
     fn a_pair_is_two_steps_or_one() {
         let mut steps = Steps::new();
-        let table = steps.add(&codes(&[0x02, 0x00, 0xF0, 0x35, 0x1F, 0x0A]), false).unwrap();
+        let table = steps.add(&codes(&[0]), &codes(&[0x02, 0x00, 0xF0, 0x35, 0x1F, 0x0A])).unwrap() | AC;
         steps.add_pairs();
         // Each looked up value, and bits behind it.
         for looked in 0..1_u64 << (LOOK + 5) {
@@ -299,8 +325,8 @@ mod tests {
     fn a_passing_step_is_all_codes_that_a_lookup_has() {
         let mut steps = Steps::new();
         let symbols = [0x02, 0x00, 0xF0, 0x35, 0x1F, 0x0A];
-        let table = steps.add(&codes(&symbols), false).unwrap();
-        let passing = steps.add_passing(table);
+        let table = steps.add(&codes(&[0]), &codes(&symbols)).unwrap() | AC;
+        let passing = steps.add_passing(table - AC) | AC;
         let (mut several, mut ends) = (0, 0);
         for looked in 0..1_u64 << LOOK {
             // Values do not matter, so they may end behind the lookup.

@@ -9,7 +9,7 @@ use crate::{
     lanes::{Mcu, Unit, ZIGZAG},
     memory::reserve,
     simd::Block,
-    steps::Steps,
+    steps::{AC, Steps},
     table::Mcus,
 };
 
@@ -144,14 +144,14 @@ fn skip_block(bits: &mut Bits, skip: &Skipper) -> Option<i32> {
 #[inline(always)]
 fn decode_block(bits: &mut Bits, steps: &Steps, unit: &Unit, block: &mut Block) -> Option<i16> {
     bits.fill();
-    let step = steps.next(unit.dc, bits.buffer())?;
+    let step = steps.next(unit.tables, bits.buffer())?;
     bits.take(step.bits());
     let mut passed = 1;
     loop {
         bits.fill();
         // Two lookups take fewer bits than a filled buffer has; a longer step may leave too few for the second.
         for _ in 0..2 {
-            let pair = steps.pair(unit.ac, bits.buffer(), || {
+            let pair = steps.pair(unit.tables | AC, bits.buffer(), || {
                 bits.fill();
                 bits.buffer()
             })?;
