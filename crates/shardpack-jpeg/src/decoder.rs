@@ -140,7 +140,8 @@ impl Decoder {
         let mcus = cover(head, part, table::every(table)?);
         table::read(table, head, jpeg.len(), &mcus, &mut self.states)?;
         segments(jpeg, head, &mcus, &self.states, &mut self.segments)?;
-        self.by_segments(jpeg, head, &mcus, by)
+        // Samples of the MCUs that the part does not need are not computed.
+        self.by_segments(jpeg, head, &cover(head, part, 1), by)
     }
 
     /// Decodes `self.segments`.

@@ -99,42 +99,60 @@ fn write_vectors<V: Vector, const SIZE: usize>(blocks: &Blocks<'_>, plane: &mut 
         for (at, block) in several.iter_mut().enumerate() {
             *block = &blocks.coefficients[blocks.first + (number + at).min(last) * blocks.stride];
         }
-        let several = &several[..V::BLOCKS];
-        let rows = if SIZE == 8 { eight(several, &steps) } else { four(several, &steps) };
-        for (pair, rows) in rows.iter().enumerate().take(SIZE / rows_of_16) {
-            rows.store(&mut bytes);
-            for block in 0..V::BLOCKS.min(blocks.count - number) {
-                for row in 0..rows_of_16 {
-                    let at = blocks.at + (number + block) * blocks.apart + (pair * rows_of_16 + row) * blocks.row;
-                    plane[at..][..SIZE].copy_from_slice(&bytes[block * 16 + row * SIZE..][..SIZE]);
+        let input = dequantised(&several[..V::BLOCKS], &steps);
+        let rows = if SIZE == 8 { eight(input) } else { four(input) };
+        let here = V::BLOCKS.min(blocks.count - number);
+        let first = blocks.at + number * blocks.apart;
+        for (part, rows) in rows.iter().enumerate().take(SIZE / rows_of_16) {
+            rows.halves().store(&mut bytes);
+            for row in 0..rows_of_16 {
+                let at = first + (part * rows_of_16 + row) * blocks.row;
+                let bytes = &bytes[row * SIZE / 8 * 8 * V::BLOCKS..][..8 * V::BLOCKS];
+                if SIZE == 8 && blocks.apart == 8 && here == V::BLOCKS {
+                    plane[at..][..8 * V::BLOCKS].copy_from_slice(bytes);
+                    continue;
+                }
+                for block in 0..here {
+                    let bytes = &bytes[block * 8 + row * SIZE % 8..][..SIZE];
+                    plane[at + block * blocks.apart..][..SIZE].copy_from_slice(bytes);
                 }
             }
         }
-        for at in number..blocks.count.min(number + V::BLOCKS) {
-            let block = &blocks.coefficients[blocks.first + at * blocks.stride];
-            if let Some(row) = shortcut(block, blocks.steps, SIZE) {
-                for number in 0..SIZE {
-                    plane[blocks.at + at * blocks.apart + number * blocks.row..][..SIZE].copy_from_slice(&row[..SIZE]);
-                }
+        if is_wild(input[0], &mut bytes) {
+            for at in number..number + here {
+                let block = &blocks.coefficients[blocks.first + at * blocks.stride];
+                let at = blocks.at + at * blocks.apart;
+                write_wrapped(block, blocks.steps, SIZE, |row| at + row * blocks.row, plane);
             }
         }
         number += V::BLOCKS;
     }
 }
 
-/// The only row of a block whose rows are all equal, if libjpeg-turbo's shortcut for such blocks gives another one: its first
-/// pass wraps around where it saturates otherwise.
+/// Whether a number of the first row, times 4, may be too large for 16 bits. `bytes` is memory.
 #[inline(always)]
-fn shortcut(block: &Block, steps: &Block, size: usize) -> Option<[u8; 8]> {
-    let mut is_wild = false;
-    for (coefficient, step) in block[..8].iter().zip(&steps[..8]) {
-        is_wild |= coefficient.wrapping_mul(*step).unsigned_abs() > (i16::MAX as u16) >> PASS1_BITS;
+fn is_wild<V: Vector>(row: V, bytes: &mut [u8; 16 * MOST_BLOCKS]) -> bool {
+    const HALF: i16 = 1 << (15 - PASS1_BITS);
+    row.add16(V::pairs(HALF, HALF)).store(bytes);
+    let mut all = 0;
+    for word in bytes[..16 * V::BLOCKS].as_chunks().0 {
+        all |= u64::from_le_bytes(*word);
     }
-    if is_wild { wrapped(block, steps, size) } else { None }
+    all & 0xC000_C000_C000_C000 != 0
 }
 
+/// Writes the samples of a block again if its rows are all equal and libjpeg-turbo's shortcut for such blocks may give other ones:
+/// its first pass wraps around where it saturates otherwise.
 #[cold]
 #[inline(never)]
+fn write_wrapped(block: &Block, steps: &Block, size: usize, place: impl Fn(usize) -> usize, plane: &mut [u8]) {
+    for (row, samples) in wrapped(block, steps, size).iter().flat_map(|row| std::iter::repeat_n(row, size).enumerate())
+    {
+        plane[place(row)..][..size].copy_from_slice(&samples[..size]);
+    }
+}
+
+/// The only row of a block whose rows are all equal.
 fn wrapped(block: &Block, steps: &Block, size: usize) -> Option<[u8; 8]> {
     // Row 4 has no part in 4 × 4 samples.
     let is_flat = |row: usize| (size == 4 && row == 4) || block[8 * row..8 * row + 8].iter().all(|&number| number == 0);
@@ -177,17 +195,17 @@ fn sub<V: Vector>(one: [V; 2], other: [V; 2]) -> [V; 2] {
     [one[0].sub32(other[0]), one[1].sub32(other[1])]
 }
 
-/// A number of 16 bits times 2^bits, in 32 bits.
+/// A number of 16 bits times 2^by, in 32 bits, and half of 2^bits.
 #[inline(always)]
-fn scaled<V: Vector>(number: V, bits: u32) -> [V; 2] {
-    [V::zero().low16(number).shift32(16 - bits), V::zero().high16(number).shift32(16 - bits)]
+fn scaled<V: Vector>(number: V, by: u32, bits: u32) -> [V; 2] {
+    let (one, other) = ((bits - 1) / 2, bits - 1 - (bits - 1) / 2);
+    products(number, V::pairs(1 << one, 1 << one), (1 << by, 1 << other))
 }
 
-/// Rounds to units of 2^bits.
+/// Units of 2^bits.
 #[inline(always)]
-fn rounded<V: Vector>(sum: [V; 2], bits: u32) -> V {
-    let half = V::all32(1 << (bits - 1));
-    sum[0].add32(half).shift32(bits).pack32(sum[1].add32(half).shift32(bits))
+fn units<V: Vector>(sum: [V; 2], bits: u32) -> V {
+    sum[0].shift32(bits).pack32(sum[1].shift32(bits))
 }
 
 /// One pass over 8 vectors, each with 8 numbers of the same place in their column.
@@ -196,8 +214,8 @@ fn pass<V: Vector>(input: [V; 8], bits: u32) -> [V; 8] {
     let [in0, in1, in2, in3, in4, in5, in6, in7] = input;
     let even3 = products(in2, in6, (F_0_541 + F_0_765, F_0_541));
     let even2 = products(in2, in6, (F_0_541, F_0_541 - F_1_847));
-    let even0 = scaled(in0.add16(in4), CONST_BITS);
-    let even1 = scaled(in0.sub16(in4), CONST_BITS);
+    let even0 = scaled(in0.add16(in4), CONST_BITS, bits);
+    let even1 = scaled(in0.sub16(in4), CONST_BITS, bits);
     let (sum0, sum3) = (add(even0, even3), sub(even0, even3));
     let (sum1, sum2) = (add(even1, even2), sub(even1, even2));
 
@@ -210,14 +228,14 @@ fn pass<V: Vector>(input: [V; 8], bits: u32) -> [V; 8] {
     let odd3 = add(products(in7, in1, (-F_0_899, F_1_501 - F_0_899)), odd4);
 
     [
-        rounded(add(sum0, odd3), bits),
-        rounded(add(sum1, odd2), bits),
-        rounded(add(sum2, odd1), bits),
-        rounded(add(sum3, odd0), bits),
-        rounded(sub(sum3, odd0), bits),
-        rounded(sub(sum2, odd1), bits),
-        rounded(sub(sum1, odd2), bits),
-        rounded(sub(sum0, odd3), bits),
+        units(add(sum0, odd3), bits),
+        units(add(sum1, odd2), bits),
+        units(add(sum2, odd1), bits),
+        units(add(sum3, odd0), bits),
+        units(sub(sum3, odd0), bits),
+        units(sub(sum2, odd1), bits),
+        units(sub(sum1, odd2), bits),
+        units(sub(sum0, odd3), bits),
     ]
 }
 
@@ -273,8 +291,8 @@ fn samples<V: Vector>(one: V, other: V) -> V {
 
 /// 8 × 8 samples, two rows a vector.
 #[inline(always)]
-fn eight<V: Vector>(blocks: &[&Block], steps: &[V; 8]) -> [V; 4] {
-    let columns = pass(dequantised(blocks, steps), CONST_BITS - PASS1_BITS);
+fn eight<V: Vector>(input: [V; 8]) -> [V; 4] {
+    let columns = pass(input, CONST_BITS - PASS1_BITS);
     let rows = transposed(pass(transposed(columns), CONST_BITS + PASS1_BITS + 3));
     [samples(rows[0], rows[1]), samples(rows[2], rows[3]), samples(rows[4], rows[5]), samples(rows[6], rows[7])]
 }
@@ -283,24 +301,24 @@ fn eight<V: Vector>(blocks: &[&Block], steps: &[V; 8]) -> [V; 4] {
 #[inline(always)]
 fn pass_of_four<V: Vector>(input: [V; 8], bits: u32) -> [V; 4] {
     let [in0, in1, in2, in3, _, in5, in6, in7] = input;
-    let even0 = scaled(in0, CONST_BITS + 1);
+    let even0 = scaled(in0, CONST_BITS + 1, bits);
     let even2 = products(in2, in6, (F_1_847, -F_0_765));
     let (sum0, sum2) = (add(even0, even2), sub(even0, even2));
     let odd0 = add(products(in1, in3, (F_1_061, -F_2_172)), products(in5, in7, (F_1_451, -F_0_211)));
     let odd2 = add(products(in1, in3, (F_2_562, F_0_899)), products(in5, in7, (-F_0_601, -F_0_509)));
     [
-        rounded(add(sum0, odd2), bits),
-        rounded(add(sum2, odd0), bits),
-        rounded(sub(sum2, odd0), bits),
-        rounded(sub(sum0, odd2), bits),
+        units(add(sum0, odd2), bits),
+        units(add(sum2, odd0), bits),
+        units(sub(sum2, odd0), bits),
+        units(sub(sum0, odd2), bits),
     ]
 }
 
 /// 4 × 4 samples in the first vector.
 #[inline(always)]
-fn four<V: Vector>(blocks: &[&Block], steps: &[V; 8]) -> [V; 4] {
+fn four<V: Vector>(input: [V; 8]) -> [V; 4] {
     let zero = V::zero();
-    let [a, b, c, d] = pass_of_four(dequantised(blocks, steps), CONST_BITS - PASS1_BITS + 1);
+    let [a, b, c, d] = pass_of_four(input, CONST_BITS - PASS1_BITS + 1);
     let columns = transposed([a, b, c, d, zero, zero, zero, zero]);
     let [a, b, c, d] = pass_of_four(columns, CONST_BITS + PASS1_BITS + 3 + 1);
     let rows = transposed([a, b, c, d, zero, zero, zero, zero]);

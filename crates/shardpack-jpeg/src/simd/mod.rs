@@ -104,6 +104,8 @@ pub(crate) trait Vector: Copy {
     fn load(blocks: &[&Block], row: usize) -> Self;
     /// The first `16 * BLOCKS` bytes: 16 of each block.
     fn store(self, to: &mut [u8; 16 * MOST_BLOCKS]);
+    /// The first 8 bytes of each block, then the last 8 of each.
+    fn halves(self) -> Self;
     fn zero() -> Self;
     /// `low` and `high` in turns, 16 bits each.
     fn pairs(low: i16, high: i16) -> Self;

@@ -76,6 +76,11 @@ impl Vector for Neon {
     }
 
     #[inline(always)]
+    fn halves(self) -> Self {
+        self
+    }
+
+    #[inline(always)]
     fn zero() -> Self {
         Self(neon!(vdupq_n_s16(0)))
     }

@@ -46,6 +46,10 @@ impl Vector for Scalar {
         }
     }
 
+    fn halves(self) -> Self {
+        self
+    }
+
     fn zero() -> Self {
         Self([0; 8])
     }

@@ -62,7 +62,7 @@ pub(crate) use by_set;
 
 macro_rules! vector {
     ($(#[$meta:meta])* $name:ident($register:ty), $blocks:literal, load($of:ident, $at:ident) $load:expr,
-     store $store:ident, zero $zero:ident, all $all:ident,
+     store $store:ident, halves($one:ident) $halves:expr, zero $zero:ident, all $all:ident,
      { $($method:ident = $intrinsic:ident),* }, shift $shift:ident) => {
         $(#[$meta])*
         #[derive(Clone, Copy)]
@@ -82,6 +82,12 @@ macro_rules! vector {
                 // SAFETY: the array is at least as long as the register, as asserted; the store needs no alignment. The
                 // set as in `zero`.
                 unsafe { $store(to.as_mut_ptr().cast(), self.0) }
+            }
+
+            #[inline(always)]
+            fn halves(self) -> Self {
+                let $one = self.0;
+                Self($halves)
             }
 
             #[inline(always)]
@@ -121,7 +127,7 @@ macro_rules! vector {
 vector! {
     /// One block.
     Sse2(__m128i), 1, load(blocks, at) row(blocks[0], at),
-    store _mm_storeu_si128, zero _mm_setzero_si128, all _mm_set1_epi32,
+    store _mm_storeu_si128, halves(one) one, zero _mm_setzero_si128, all _mm_set1_epi32,
     {
         add16 = _mm_add_epi16, sub16 = _mm_sub_epi16, mul16 = _mm_mullo_epi16, add32 = _mm_add_epi32,
         sub32 = _mm_sub_epi32, sum_products = _mm_madd_epi16, pack32 = _mm_packs_epi32, pack16 = _mm_packs_epi16,
@@ -136,7 +142,10 @@ vector! {
         // SAFETY: runs only in code that is compiled for the set, see above.
         unsafe { _mm256_set_m128i(row(blocks[1], at), row(blocks[0], at)) }
     },
-    store _mm256_storeu_si256, zero _mm256_setzero_si256, all _mm256_set1_epi32,
+    store _mm256_storeu_si256,
+    // SAFETY: as in `load`.
+    halves(one) unsafe { _mm256_permute4x64_epi64::<0b11_01_10_00>(one) },
+    zero _mm256_setzero_si256, all _mm256_set1_epi32,
     {
         add16 = _mm256_add_epi16, sub16 = _mm256_sub_epi16, mul16 = _mm256_mullo_epi16, add32 = _mm256_add_epi32,
         sub32 = _mm256_sub_epi32, sum_products = _mm256_madd_epi16, pack32 = _mm256_packs_epi32,
@@ -156,7 +165,10 @@ vector! {
             _mm512_inserti32x4::<3>(_mm512_inserti32x4::<2>(low, rows[2]), rows[3])
         }
     },
-    store _mm512_storeu_si512, zero _mm512_setzero_si512, all _mm512_set1_epi32,
+    store _mm512_storeu_si512,
+    // SAFETY: as in `load`.
+    halves(one) unsafe { _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), one) },
+    zero _mm512_setzero_si512, all _mm512_set1_epi32,
     {
         add16 = _mm512_add_epi16, sub16 = _mm512_sub_epi16, mul16 = _mm512_mullo_epi16, add32 = _mm512_add_epi32,
         sub32 = _mm512_sub_epi32, sum_products = _mm512_madd_epi16, pack32 = _mm512_packs_epi32,
