@@ -140,7 +140,7 @@ impl Decoder {
         let mcus = cover(head, part, table::every(table)?);
         table::read(table, head, jpeg.len(), &mcus, &mut self.states)?;
         segments(jpeg, head, &mcus, &self.states, &mut self.segments)?;
-        // Samples of the MCUs that the part does not need are not computed.
+        // MCUs between an entry of the table and the part have codes to check, but no samples.
         self.by_segments(jpeg, head, &cover(head, part, 1), by)
     }
 
@@ -205,9 +205,12 @@ fn mcu(head: &Head, steps: &mut Steps, planes: &Planes) -> Option<Mcu> {
         let codes: [*const Codes; 2] = [dc, ac];
         let mut tables = match known.iter().find(|known| known.0 == codes) {
             Some((_, tables)) => *tables,
-            None => steps.add(dc, ac)?,
+            None => {
+                let tables = steps.add(dc, ac)?;
+                known.push((codes, tables));
+                tables
+            }
         };
-        known.push((codes, tables));
         let is_mean = planes.is_mean(number);
         if is_mean {
             tables = steps.add_passing(tables);

@@ -129,7 +129,7 @@ fn write_vectors<V: Vector, const SIZE: usize>(blocks: &Blocks<'_>, plane: &mut 
     }
 }
 
-/// Whether a number of the first row, times 4, may be too large for 16 bits. `bytes` is memory.
+/// Whether a number of a row, times 4, may be too large for 16 bits. `bytes` is memory.
 #[inline(always)]
 fn is_wild<V: Vector>(row: V, bytes: &mut [u8; 16 * MOST_BLOCKS]) -> bool {
     const HALF: i16 = 1 << (15 - PASS1_BITS);
@@ -141,8 +141,8 @@ fn is_wild<V: Vector>(row: V, bytes: &mut [u8; 16 * MOST_BLOCKS]) -> bool {
     all & 0xC000_C000_C000_C000 != 0
 }
 
-/// Writes the samples of a block again if its rows are all equal and libjpeg-turbo's shortcut for such blocks may give other ones:
-/// its first pass wraps around where it saturates otherwise.
+/// Writes the samples of a block again if its rows are all equal: libjpeg-turbo has a shortcut for such blocks, whose first pass
+/// wraps around instead of saturating.
 #[cold]
 #[inline(never)]
 fn write_wrapped(block: &Block, steps: &Block, size: usize, place: impl Fn(usize) -> usize, plane: &mut [u8]) {
@@ -195,14 +195,14 @@ fn sub<V: Vector>(one: [V; 2], other: [V; 2]) -> [V; 2] {
     [one[0].sub32(other[0]), one[1].sub32(other[1])]
 }
 
-/// A number of 16 bits times 2^by, in 32 bits, and half of 2^bits.
+/// A number of 16 bits times 2^by, in 32 bits, plus half of 2^bits. That half is a product too, because 16 bits may not hold it.
 #[inline(always)]
 fn scaled<V: Vector>(number: V, by: u32, bits: u32) -> [V; 2] {
     let (one, other) = ((bits - 1) / 2, bits - 1 - (bits - 1) / 2);
     products(number, V::pairs(1 << one, 1 << one), (1 << by, 1 << other))
 }
 
-/// Units of 2^bits.
+/// Sums in units of 2^bits, rounded down.
 #[inline(always)]
 fn units<V: Vector>(sum: [V; 2], bits: u32) -> V {
     sum[0].shift32(bits).pack32(sum[1].shift32(bits))

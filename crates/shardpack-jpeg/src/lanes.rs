@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Lanes in lockstep: the fastest number on two processors. Pairs of steps, as `stream` looks them up, are slower in lanes: other
-/// lanes fill the time that a pair saves. The number of instructions of a step decides, so a word of bits is loaded once in five.
+/// lanes fill the time that a pair saves. The number of instructions of a step decides, so a word of bits is loaded once in five steps.
 pub(crate) const LANES: usize = 3;
 
 /// Zeros behind the bytes of a segment: what a step may read at the last bit.
@@ -29,7 +29,7 @@ pub(crate) fn longest(mcus: u32, blocks: u64) -> u64 {
 }
 
 /// Natural position of the last coefficient of a step, by the number of coefficients passed; an end of a block stands for its
-/// last one, which is still 0. [`OVER`], behind the coefficients of all lanes, if a block has too many.
+/// last one, which is still 0. If a block has too many coefficients, the position is [`OVER`], which is behind those of all lanes.
 static POSITIONS: [u32; 256] = positions();
 const OVER: u32 = 1 << 31;
 
@@ -60,7 +60,7 @@ pub(crate) struct Unit {
     pub(crate) is_mean: bool,
 }
 
-/// The table of a step in the lower bits, and above [`UNIT`] the number of its block in the MCU.
+/// The name of a step's table in the lower bits, and above [`UNIT`] the number of its block in the MCU.
 type State = u32;
 const UNIT: u32 = 28;
 
@@ -70,7 +70,7 @@ const BIT_6: u32 = PASSING.trailing_zeros() - 6;
 /// The blocks of an MCU, in order.
 pub(crate) struct Mcu {
     units: [Unit; 10],
-    /// The state behind each block; it is [`AC`] that the state within a block adds to the one before.
+    /// The state behind each block. The state within a block is that at its start, with [`AC`].
     behind: [State; 16],
     count: usize,
     /// Whether a block's table passes several codes at a time.
@@ -333,15 +333,18 @@ fn alone<V: Vector>(lane: &mut Lane, memory: &mut Memory, mcu: &Mcu, steps: &Ste
     };
 }
 
-/// Bits from `skipped` bits behind a byte on, 0 to 7, from the highest on, at least 56; then a 1, and zeros: as many as bits were
-/// shifted out since the byte. `None` behind the margin of the last lane.
+/// The word that begins `skipped` bits behind the start of a byte, and the byte in which it begins. A word has at least 56 bits,
+/// highest first, then a 1. The zeros below the 1 count the skipped bits of the byte, and later the bits that are shifted out.
+/// `None` behind the margin of the last lane.
 #[inline(always)]
-fn word(bytes: &[u8], byte: usize, skipped: u32) -> Option<u64> {
+fn word(bytes: &[u8], byte: usize, skipped: u32) -> Option<(usize, u64)> {
+    let byte = byte + (skipped >> 3) as usize;
     let word = bytes.get(byte..byte + 8)?.first_chunk()?;
-    Some((u64::from_be_bytes(*word) | 1) << (skipped & 7))
+    Some((byte, (u64::from_be_bytes(*word) | 1) << (skipped & 7)))
 }
 
-/// The first step of a word, which a lookup found to be `step`, and the byte and the word behind it.
+/// The first step of a word that began in `byte`, and the word behind it with its byte. A lookup found `step`, which is too long or
+/// goes beyond the block.
 #[cold]
 #[inline(never)]
 fn step_alone<const PASSES: bool>(
@@ -350,16 +353,13 @@ fn step_alone<const PASSES: bool>(
     steps: &Steps,
     (state, step): (State, Step),
 ) -> Option<(Step, usize, u64)> {
-    let skipped = before.trailing_zeros();
-    let (byte, skipped) = (byte + (skipped >> 3) as usize, skipped & 7);
-    let bits = word(bytes, byte, skipped)?;
+    let (byte, bits) = word(bytes, byte, before.trailing_zeros())?;
     let step = if PASSES { steps.alone(state, bits)? } else { steps.long(step, state, bits)? };
-    let skipped = skipped + step.bits();
-    let (byte, skipped) = (byte + (skipped >> 3) as usize, skipped & 7);
-    Some((step, byte, word(bytes, byte, skipped)?))
+    let (byte, behind) = word(bytes, byte, bits.trailing_zeros() + step.bits())?;
+    Some((step, byte, behind))
 }
 
-/// Steps of each lane in turn, until one is at its end or has a wrong code; `None` if one has. Each lane has a block left.
+/// Steps of each lane in turn, until one is at its end; `None` if one has a wrong code. Each lane has a block left.
 ///
 /// `PASSES` is whether a table passes several codes. The end of a block is a choice of values, never a branch: look at the machine
 /// code after a change.
@@ -382,9 +382,7 @@ fn run<const N: usize, const PASSES: bool>(
     let steps_of_word = if PASSES { 2 } else { 5 };
     'steps: loop {
         for at in 0..N {
-            let skipped = words[at].trailing_zeros();
-            byte[at] += (skipped >> 3) as usize;
-            words[at] = word(bytes, byte[at], skipped)?;
+            (byte[at], words[at]) = word(bytes, byte[at], words[at].trailing_zeros())?;
         }
         for _ in 0..steps_of_word {
             for at in 0..N {

@@ -117,24 +117,25 @@ impl Pair {
 /// Tables of an image: DC and AC for each of four channels.
 const TABLES: usize = 8;
 
-/// The bit in the name of two tables that stands for the one for AC codes.
+/// Bit of a name: the table for AC codes.
 pub(crate) const AC: u32 = (TABLES / 2 * LOOKS) as u32;
 
-/// The bit in the name of tables whose steps for AC codes pass several coefficients, beside the name of those with their values.
+/// Bit of a name: the copy of the tables whose steps for AC codes pass several coefficients, without values.
 pub(crate) const PASSING: u32 = (TABLES * LOOKS) as u32;
 
 /// The steps of all Huffman tables of an image: for each channel, or several channels with the same codes, a table for DC codes and
 /// one for AC codes. The place of the first step for DC codes is the name of both.
 pub(crate) struct Steps {
     short: Box<[Step; 2 * TABLES * LOOKS]>,
-    pairs: Box<[Pair; TABLES * LOOKS]>,
+    /// For AC codes.
+    pairs: Box<[Pair; AC as usize]>,
     /// For DC codes, and for AC codes.
     lookups: Vec<[Lookup; 2]>,
 }
 
 impl Steps {
     pub(crate) fn new() -> Self {
-        let (short, pairs) = (Box::new([Step::NONE; 2 * TABLES * LOOKS]), Box::new([Pair::NONE; TABLES * LOOKS]));
+        let (short, pairs) = (Box::new([Step::NONE; 2 * TABLES * LOOKS]), Box::new([Pair::NONE; AC as usize]));
         Self { short, pairs, lookups: Vec::with_capacity(TABLES / 2) }
     }
 
@@ -148,14 +149,15 @@ impl Steps {
         if self.lookups.len() == TABLES / 2 {
             return None;
         }
-        for (codes, first, is_dc) in [(dc, name, true), (ac, name | AC as usize, false)] {
-            Self::read_ahead(codes, is_dc, &mut self.short[first..first + LOOKS]);
+        for (codes, first, is_dc) in [(dc, name, true), (ac, name + AC as usize, false)] {
+            Self::fill(codes, is_dc, &mut self.short[first..first + LOOKS]);
         }
         self.lookups.push([Lookup::new(dc), Lookup::new(ac)]);
         Some(name as u32)
     }
 
-    fn read_ahead(codes: &Codes, is_dc: bool, short: &mut [Step]) {
+    /// Fills a table with the steps of these codes.
+    fn fill(codes: &Codes, is_dc: bool, short: &mut [Step]) {
         short.fill(Step::NONE);
         codes.each(|code, length, symbol| {
             let (_, size) = run_and_size(symbol, is_dc);
@@ -173,8 +175,8 @@ impl Steps {
         });
     }
 
-    /// Makes tables that pass the coefficients of AC codes without their values: a step is as many codes as a lookup has. It may
-    /// go beyond a block, which [`Self::alone`] never does. Returns their name.
+    /// Makes a copy of tables that passes the coefficients of AC codes without values: a step is as many codes as a lookup has. It
+    /// may go beyond a block, which [`Self::alone`] never does. Returns the name of the copy.
     pub(crate) fn add_passing(&mut self, tables: u32) -> u32 {
         let Some([_, lookup]) = self.lookups.get(tables as usize / LOOKS) else { return tables };
         let (dc, first) = (tables as usize, tables | PASSING);
@@ -190,9 +192,8 @@ impl Steps {
     /// Makes the pairs of all tables for AC codes, for [`Self::pair`].
     pub(crate) fn add_pairs(&mut self) {
         for number in 0..self.lookups.len() {
-            let first = number * LOOKS + AC as usize;
-            let table = first..first + LOOKS;
-            Self::pair_up(&self.short[table.clone()], &mut self.pairs[table]);
+            let (tables, ac) = (number * LOOKS, number * LOOKS + AC as usize);
+            Self::pair_up(&self.short[ac..ac + LOOKS], &mut self.pairs[tables..tables + LOOKS]);
         }
     }
 
@@ -209,12 +210,12 @@ impl Steps {
         }
     }
 
-    /// The steps of `table`, for AC codes, that these bits begin with; `None` if no code begins so. At least [`LOOK`] bits are valid, and
-    /// `fill` gives 31.
+    /// The steps for AC codes of `tables` that these bits begin with; `None` if no code begins so. At least [`LOOK`] bits are valid,
+    /// and `fill` gives 31.
     #[inline(always)]
-    pub(crate) fn pair(&self, table: u32, bits: u64, fill: impl FnOnce() -> u64) -> Option<Pair> {
-        let pair = self.pairs[(table as usize + (bits >> (64 - LOOK)) as usize) % (TABLES * LOOKS)];
-        if pair != Pair::NONE { Some(pair) } else { self.alone(table, fill()).map(Pair::single) }
+    pub(crate) fn pair(&self, tables: u32, bits: u64, fill: impl FnOnce() -> u64) -> Option<Pair> {
+        let pair = self.pairs[(tables as usize + (bits >> (64 - LOOK)) as usize) % AC as usize];
+        if pair != Pair::NONE { Some(pair) } else { self.alone(tables | AC, fill()).map(Pair::single) }
     }
 
     /// The step of `table` that these bits, highest first, begin with; [`Step::is_long`] if it is longer than a lookup, or no code
@@ -301,12 +302,13 @@ mod tests {
     #[test]
     fn a_pair_is_two_steps_or_one() {
         let mut steps = Steps::new();
-        let table = steps.add(&codes(&[0]), &codes(&[0x02, 0x00, 0xF0, 0x35, 0x1F, 0x0A])).unwrap() | AC;
+        let tables = steps.add(&codes(&[0]), &codes(&[0x02, 0x00, 0xF0, 0x35, 0x1F, 0x0A])).unwrap();
         steps.add_pairs();
+        let table = tables | AC;
         // Each looked up value, and bits behind it.
         for looked in 0..1_u64 << (LOOK + 5) {
             let bits = looked << (64 - LOOK - 5);
-            let pair = steps.pair(table, bits, || bits);
+            let pair = steps.pair(tables, bits, || bits);
             let first = steps.next(table, bits);
             assert_eq!(pair.is_some(), first.is_some(), "{looked:b}");
             let (Some(pair), Some(first)) = (pair, first) else { continue };

@@ -9,7 +9,7 @@ use crate::{
     lanes::{Mcu, Unit, ZIGZAG},
     memory::reserve,
     simd::Block,
-    steps::{AC, Steps},
+    steps::Steps,
     table::Mcus,
 };
 
@@ -151,7 +151,7 @@ fn decode_block(bits: &mut Bits, steps: &Steps, unit: &Unit, block: &mut Block) 
         bits.fill();
         // Two lookups take fewer bits than a filled buffer has; a longer step may leave too few for the second.
         for _ in 0..2 {
-            let pair = steps.pair(unit.tables | AC, bits.buffer(), || {
+            let pair = steps.pair(unit.tables, bits.buffer(), || {
                 bits.fill();
                 bits.buffer()
             })?;

@@ -98,7 +98,8 @@ fn a_part_is_that_of_the_whole() {
 }
 
 /// A grey JPEG of MCUs in a row, whose codes are bytes of their own, with a restart marker after every `restart` of them, or
-/// without (0). A code is `0sss` with a difference of `sss` bits, and the end of the block is `0`.
+/// without (0). A DC code is `ssss` with a difference of that many bits. AC codes: `0` ends a block, `10` is 16 zeros, `110` is 14
+/// zeros and one bit, `1110` is 15 zeros and one bit, `11110000000` is a value of 15 bits.
 fn grey(restart: u8, mcus: u16, codes: &[&[u8]]) -> Vec<u8> {
     let quantiser = [&[0xFF, 0xDB, 0, 67, 0][..], &[1; 64]].concat();
     let width = (mcus * 8).to_be_bytes();
@@ -106,7 +107,9 @@ fn grey(restart: u8, mcus: u16, codes: &[&[u8]]) -> Vec<u8> {
     // DC sizes 0 to 11 have 4 bits.
     let mut dc = vec![0xFF, 0xC4, 0, 31, 0, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     dc.extend(0..12);
-    let ac = [0xFF, 0xC4, 0, 20, 0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let ac =
+        [&[0xFF, 0xC4, 0, 24, 0x10, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0][..], &[0, 0xF0, 0xE1, 0xF1, 15]];
+    let ac = ac.concat();
     let scan = [0xFF, 0xDA, 0, 8, 1, 1, 0, 0, 63, 0];
     let head = [&[0xFF, 0xD8, 0xFF, 0xDD, 0, 4, 0, restart][..], &quantiser, &frame, &dc, &ac, &scan].concat();
     let mut jpeg = head;
@@ -118,6 +121,12 @@ fn grey(restart: u8, mcus: u16, codes: &[&[u8]]) -> Vec<u8> {
     }
     jpeg.extend([0xFF, 0xD9]);
     jpeg
+}
+
+/// The bytes of bits, which end with ones.
+fn bytes(bits: &str) -> Vec<u8> {
+    let byte = |bits: &[u8]| (0..8).fold(0, |byte, at| byte << 1 | u8::from(bits.get(at) != Some(&b'0')));
+    bits.as_bytes().chunks(8).map(byte).collect()
 }
 
 #[test]
@@ -152,6 +161,81 @@ fn a_dc_value_that_8_bits_cannot_give_is_refused_by_every_way() {
         for level in Level::all() {
             assert!(region(level, &jpeg, None, whole, 1).is_err(), "{restart}");
         }
+    }
+}
+
+#[test]
+fn channels_may_share_one_huffman_table_and_not_the_other() {
+    const MCUS: u32 = 9;
+    // Y has tables 0 and 0; Cb 0 and 1; Cr 1 and 0.
+    let tables = [
+        // Sizes 0 to 11 in 4 bits, and in 5.
+        [&[0xFF, 0xC4, 0, 31, 0, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &(0..12).collect::<Vec<_>>()]
+            .concat(),
+        [&[0xFF, 0xC4, 0, 31, 1, 0, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0][..], &(0..12).collect::<Vec<_>>()]
+            .concat(),
+        // `0` ends a block; `0` is a value of 5 bits, and `10` ends a block.
+        vec![0xFF, 0xC4, 0, 20, 0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        vec![0xFF, 0xC4, 0, 21, 0x11, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0],
+    ];
+    let mcu = ["0011", "111", "0", "0000", "0", "11111", "10", "00000", "0"].concat();
+    let jpeg = [
+        &[&[0xFF, 0xD8, 0xFF, 0xDB, 0, 67, 0][..], &[1; 64]].concat()[..],
+        &[0xFF, 0xC0, 0, 17, 8, 0, 8, 0, 8 * MCUS as u8, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0],
+        &tables.concat(),
+        &[0xFF, 0xDA, 0, 12, 3, 1, 0x00, 2, 0x01, 3, 0x10, 0, 63, 0],
+        &bytes(&mcu.repeat(MCUS as usize)),
+        &[0xFF, 0xD9],
+    ]
+    .concat();
+    let whole = Rect { x: 0, y: 0, width: 8 * MCUS, height: 8 };
+    let table = scan(&jpeg, NonZeroU16::new(2).unwrap()).unwrap();
+    let means: Vec<u8> = (1..=MCUS as u8).flat_map(|number| [128 + (7 * number + 4) / 8; 3]).collect();
+    for level in Level::all() {
+        assert_eq!(region(level, &jpeg, Some(&table), whole, 8).unwrap().1, means);
+        assert_eq!(region(level, &jpeg, None, whole, 8).unwrap().1, means);
+        let (found, pixels) = region(level, &jpeg, Some(&table), whole, 1).unwrap();
+        assert_eq!((found.way, &pixels), (Way::Table, &region(level, &jpeg, None, whole, 1).unwrap().1));
+        assert!(pixels.chunks(3).any(|pixel| pixel[0] != pixel[2]));
+    }
+}
+
+#[test]
+fn a_block_with_too_many_coefficients_is_refused_by_every_way() {
+    let zeros = "10".repeat(3);
+    // 1, 48 and 15, 16 or 16 coefficients.
+    let rows =
+        [("110".to_owned() + "1" + "0", true), ("1110".to_owned() + "1" + "0", false), ("10".to_owned() + "0", false)];
+    for (last, is_good) in rows {
+        // Without the end of a block behind its last coefficient.
+        let last = if is_good { &last[..4] } else { &last };
+        let codes = bytes(&["0000", &zeros, last].concat());
+        let none = bytes("00000");
+        for (restart, codes) in [(0, vec![&codes[..]]), (1, vec![&codes[..], &none, &none, &none])] {
+            let jpeg = grey(restart, codes.len() as u16, &codes);
+            let whole = Rect { x: 0, y: 0, width: 8 * codes.len() as u32, height: 8 };
+            assert_eq!(scan(&jpeg, NonZeroU16::MIN).is_ok(), is_good, "{last} {restart}");
+            for (level, by) in Level::all().into_iter().flat_map(|level| [(level, 1), (level, 8)]) {
+                assert_eq!(region(level, &jpeg, None, whole, by).is_ok(), is_good, "{last} {restart} by {by}");
+            }
+        }
+    }
+}
+
+#[test]
+fn codes_and_values_may_be_as_long_as_they_can_be() {
+    const MCUS: u16 = 8;
+    let mcu = ["0011", "101", &("11110000000".to_owned() + "101010101010101").repeat(9), "0"].concat();
+    let jpeg = grey(0, MCUS, &[&bytes(&mcu.repeat(MCUS.into()))]);
+    let whole = Rect { x: 0, y: 0, width: 8 * u32::from(MCUS), height: 8 };
+    let table = scan(&jpeg, NonZeroU16::MIN).unwrap();
+    let means: Vec<u8> = (1..=MCUS as u8).flat_map(|number| [128 + (5 * number + 4) / 8; 3]).collect();
+    for level in Level::all() {
+        let (found, pixels) = region(level, &jpeg, Some(&table), whole, 8).unwrap();
+        assert_eq!((found.way, &pixels), (Way::Table, &means), "{}", level.name());
+        assert_eq!(region(level, &jpeg, None, whole, 8).unwrap().1, means, "{}", level.name());
+        let (found, pixels) = region(level, &jpeg, Some(&table), whole, 1).unwrap();
+        assert_eq!((found.way, pixels), (Way::Table, region(level, &jpeg, None, whole, 1).unwrap().1));
     }
 }
 
